@@ -1,0 +1,43 @@
+"""Errors that say what is wrong with the value, then what to do about it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class HoldfastError(Exception):
+    """Something failed; `hint` says what to do. The command line exits with `exit_code`."""
+
+    exit_code = 1
+
+    def __init__(self, problem: str, *, hint: str | None = None) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.problem if self.hint is None else f"{self.problem}\n\nhint: {self.hint}"
+
+
+class Misuse(HoldfastError):  # noqa: N818 - the word of the design: exit 2 is misuse
+    """The caller asked for something that cannot be: a wrong name, parameter or path."""
+
+    exit_code = 2
+
+
+class HoldfastWarning(UserWarning):
+    """Something to act on that does not stop the run; shown once."""
+
+
+def did_you_mean(wrong: str, known: Iterable[str]) -> str | None:
+    """A hint naming the closest known words, or None when nothing is close."""
+    close = difflib.get_close_matches(wrong, list(known), n=3, cutoff=0.5)
+    return "did you mean " + " or ".join(f"`{name}`" for name in close) + "?" if close else None
+
+
+def unknown(kind: str, name: str, known: Iterable[str], *, otherwise: str | None = None) -> Misuse:
+    """The error for a name nobody registered."""
+    known = sorted(known)
+    hint = did_you_mean(name, known) or otherwise or (f"there are: {', '.join(known)}" if known else "there are none")
+    return Misuse(f"no {kind} named `{name}`", hint=hint)

@@ -1,0 +1,285 @@
+"""One registry for everything that has a name: adding a component is one file with one `@register`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import inspect
+import os
+import pkgutil
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from holdfast.core.errors import HoldfastError, Misuse, did_you_mean, unknown
+from holdfast.core.refs import Parsed, Ref, Scenario, parse_ref
+from holdfast.core.values import Value, split, value_text
+
+HOMES = {
+    "dataset": "holdfast.datasets",
+    "model": "holdfast.models",
+    "architecture": "holdfast.models",
+    "corruption": "holdfast.corruptions",
+    "attack": "holdfast.attacks",
+    "metric": "holdfast.metrics",
+}
+CHANGES = ("corruption", "attack")
+ENTRY_POINTS = "holdfast"
+PLUGIN_FOLDERS = "HOLDFAST_PLUGINS"
+REQUIRED = object()
+
+Factory = TypeVar("Factory", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument of a component: its type, its default, and whether it may be given without a name."""
+
+    name: str
+    annotation: Any
+    default: Any
+    positional: bool
+
+    @property
+    def required(self) -> bool:
+        return self.default is REQUIRED
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A registered component. `summary` is the first line of its docstring, `source` the paper or page it comes from."""
+
+    kind: str
+    name: str
+    factory: Callable[..., Any]
+    version: int
+    source: str
+    tags: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+
+    @property
+    def summary(self) -> str:
+        return self.doc.split("\n", 1)[0].strip()
+
+    @property
+    def doc(self) -> str:
+        return inspect.getdoc(self.factory) or ""
+
+
+@dataclass(slots=True)
+class Registry:
+    """Components by kind and name."""
+
+    found: dict[str, dict[str, Entry]] = field(default_factory=dict)
+    discovered: set[str] = field(default_factory=set)
+
+    def add(self, entry: Entry) -> None:
+        for kind in CHANGES if entry.kind in CHANGES else (entry.kind,):
+            other = self.found.get(kind, {}).get(entry.name)
+            if other is not None and not _same_place(other.factory, entry.factory):
+                raise HoldfastError(
+                    f"two {entry.kind}s are named `{entry.name}`: {_place(other.factory)} and {_place(entry.factory)}",
+                    hint="rename one of them",
+                )
+        self.found.setdefault(entry.kind, {})[entry.name] = entry
+
+    def entries(self, kind: str) -> dict[str, Entry]:
+        self.discover(kind)
+        return dict(sorted(self.found.get(kind, {}).items()))
+
+    def entry(self, kind: str, name: str) -> Entry:
+        known = self.entries(kind)
+        if name not in known:
+            raise unknown(kind, name, known)
+        return known[name]
+
+    def bind(self, kind: str, text: str) -> Ref:
+        """The ref that a text stands for, with every default bound in."""
+        parsed = parse_ref(text)
+        return _bound(self.entry(kind, parsed.name), parsed)
+
+    def bind_change(self, text: str) -> Ref:
+        """A corruption or an attack, whichever has that name."""
+        parsed = parse_ref(text)
+        known = {name: entry for kind in CHANGES for name, entry in self.entries(kind).items()}
+        if parsed.name not in known:
+            raise unknown("corruption or attack", parsed.name, known)
+        return _bound(known[parsed.name], parsed)
+
+    def scenario(self, text: str) -> Scenario:
+        """Reads `dataset+change+change`."""
+        first, *rest = split(text, "+")
+        return Scenario(self.bind("dataset", first), tuple(self.bind_change(part) for part in rest))
+
+    def build(self, ref: Ref) -> Any:
+        """The component itself, made with the ref's arguments."""
+        entry = self.entry(ref.kind, ref.name)
+        if entry.version != ref.version:
+            raise HoldfastError(
+                f"`{ref.name}` is version {entry.version} here, the ref is of version {ref.version}",
+                hint="rows of another version stay readable but cannot be made again by this installation",
+            )
+        positional = [value for _, value in ref.args[: ref.positional]]
+        return entry.factory(*positional, **dict(ref.args[ref.positional :]))
+
+    def discover(self, kind: str) -> None:
+        """Imports the kind's own folder, plug-in folders and entry points, once."""
+        if kind not in HOMES:
+            raise unknown("kind", kind, HOMES)
+        home = HOMES[kind]
+        if home in self.discovered:
+            return
+        self.discovered.add(home)
+        package = importlib.import_module(home)
+        for module in pkgutil.iter_modules(package.__path__, prefix=f"{home}."):
+            importlib.import_module(module.name)
+        self._plugins()
+
+    def _plugins(self) -> None:
+        if "plugins" in self.discovered:
+            return
+        self.discovered.add("plugins")
+        for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
+            point.load()
+        for folder in filter(None, os.environ.get(PLUGIN_FOLDERS, "").split(os.pathsep)):
+            if not Path(folder).is_dir():
+                raise Misuse(f"{PLUGIN_FOLDERS} names a folder that does not exist: {folder}")
+            for file in sorted(Path(folder).glob("*.py")):
+                spec = importlib.util.spec_from_file_location(f"holdfast_plugin_{file.stem}", file)
+                assert spec is not None, "a .py file always has a spec"
+                assert spec.loader is not None, "a .py file always has a loader"
+                spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+registry = Registry()
+
+
+def register(
+    kind: str, name: str, *, version: int = 1, source: str = "", tags: tuple[str, ...] = ()
+) -> Callable[[Factory], Factory]:
+    """Registers a factory under a name. Bump `version` whenever its rows would change.
+
+    Parameters before `*` may be given without a name (`folder:PATH`); all others are `name=value`.
+    """
+
+    def decorate(factory: Factory) -> Factory:
+        registry.add(Entry(kind, name, factory, version, source, tags, _parameters(factory)))
+        return factory
+
+    return decorate
+
+
+def _parameters(factory: Callable[..., Any]) -> tuple[Parameter, ...]:
+    subject = factory.__init__ if inspect.isclass(factory) else factory
+    hints = typing.get_type_hints(subject)
+    return tuple(
+        Parameter(
+            name=parameter.name,
+            annotation=hints.get(parameter.name, Any),
+            default=REQUIRED if parameter.default is parameter.empty else parameter.default,
+            positional=parameter.kind is parameter.POSITIONAL_OR_KEYWORD,
+        )
+        for parameter in inspect.signature(factory).parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    )
+
+
+def _bound(entry: Entry, parsed: Parsed) -> Ref:
+    parameters = {parameter.name: parameter for parameter in entry.parameters}
+    nameless = [parameter.name for parameter in entry.parameters if parameter.positional]
+    if len(parsed.positional) > len(nameless):
+        surplus = value_text(parsed.positional[len(nameless)])
+        raise Misuse(
+            f"`{entry.name}` takes {len(nameless) or 'no'} argument{'s' * (len(nameless) != 1)} without a name, got `{surplus}`",
+            hint=_usage(entry),
+        )
+    given = dict(zip(nameless, parsed.positional, strict=False))
+    for name, value in parsed.keywords.items():
+        if name not in parameters:
+            raise Misuse(f"`{entry.name}` has no parameter `{name}`", hint=did_you_mean(name, parameters) or _usage(entry))
+        if name in given:
+            raise Misuse(f"`{name}` is given twice in `{entry.name}`")
+        given[name] = value
+    args = []
+    for parameter in entry.parameters:
+        if parameter.name in given:
+            value = coerced(given[parameter.name], parameter.annotation, f"`{parameter.name}` of `{entry.name}`")
+            if value == parameter.default and type(value) is type(parameter.default):
+                del given[parameter.name]
+        elif parameter.required:
+            raise Misuse(f"`{entry.name}` needs `{parameter.name}`", hint=_usage(entry))
+        else:
+            value = coerced(parameter.default, parameter.annotation, f"`{parameter.name}` of `{entry.name}`")
+        args.append((parameter.name, value))
+    return Ref(entry.kind, entry.name, tuple(args), entry.version, len(nameless), frozenset(given))
+
+
+def coerced(value: Value, annotation: Any, what: str) -> Value:
+    """The value as the parameter's type, or an error that names the parameter and the type."""
+    for option in _options(annotation):
+        fits, result = _fit(value, option)
+        if fits:
+            return result
+    raise Misuse(f"{what} must be {_in_words(annotation)}, got `{value_text(value)}`")
+
+
+def _fit(value: Value, option: Any) -> tuple[bool, Value]:
+    origin, inner = typing.get_origin(option), typing.get_args(option)
+    if option is Any:
+        return True, value
+    if origin is Literal:
+        return value in inner, value
+    if origin is tuple:
+        items = value if isinstance(value, tuple) else (value,)
+        return True, tuple(coerced(item, inner[0], "an item") for item in items)
+    if option is types.NoneType:
+        return value is None, value
+    if option is bool:
+        return isinstance(value, bool), value
+    if option is float:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return number, float(value) if number else value  # type: ignore[arg-type]
+    if option is int:
+        return isinstance(value, int) and not isinstance(value, bool), value
+    if option is str:  # a word that happens to read as a number is still a word: `file:2024`
+        return value is not None and not isinstance(value, tuple), value if isinstance(value, str) else value_text(value)
+    return False, value
+
+
+def _options(annotation: Any) -> tuple[Any, ...]:
+    is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
+    return typing.get_args(annotation) if is_union else (annotation,)
+
+
+def _in_words(annotation: Any) -> str:
+    words = {int: "a whole number", float: "a number", str: "a word", bool: "true or false", types.NoneType: "none"}
+    said = []
+    for option in _options(annotation):
+        if typing.get_origin(option) is Literal:
+            said.append("one of " + ", ".join(value_text(item) for item in typing.get_args(option)))
+        elif typing.get_origin(option) is tuple:
+            said.append("a list like [a,b] of " + _in_words(typing.get_args(option)[0]))
+        else:
+            said.append(words.get(option, str(option)))
+    return " or ".join(said)
+
+
+def _usage(entry: Entry) -> str:
+    items = []
+    for parameter in entry.parameters:
+        shown = parameter.name.upper() if parameter.required else value_text(parameter.default)
+        items.append(shown if parameter.positional and parameter.required else f"{parameter.name}={shown}")
+    return f"use `{entry.name}:{','.join(items)}`" if items else f"`{entry.name}` takes no arguments"
+
+
+def _place(factory: Callable[..., Any]) -> str:
+    return f"{factory.__module__}.{factory.__qualname__}"
+
+
+def _same_place(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
+    """A module imported twice registers the same function again; that is no clash."""
+    return _place(one) == _place(other)

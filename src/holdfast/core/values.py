@@ -1,0 +1,133 @@
+"""Argument values as text: numbers, fractions, words, lists and nested refs, each with one spelling that reads back."""
+
+from __future__ import annotations
+
+import math
+import re
+from fractions import Fraction
+
+from holdfast.core.errors import Misuse
+
+Value = bool | int | float | str | None | tuple["Value", ...]
+
+WORDS: dict[str, Value] = {"true": True, "false": False, "none": None, "inf": math.inf, "-inf": -math.inf}
+NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+INTEGER = re.compile(r"[+-]?\d+")
+FLOAT = re.compile(NUMBER)
+RATIO = re.compile(rf"({NUMBER})/({NUMBER})")
+KEYWORD = re.compile(r"[a-z_][a-z0-9_]*=")
+OPEN, CLOSE = "([", ")]"
+SPECIAL = set("+,\"\\()[]=") | set(" \t\n\r\f\v")
+
+
+def parse_value(text: str) -> Value:
+    """The value a piece of text stands for; a word that is nothing else is a string."""
+    text = text.strip()
+    if text.startswith('"'):
+        return _unquoted(text)
+    if text.startswith("[") and text.endswith("]"):
+        inside = text[1:-1]
+        return tuple(parse_value(item) for item in split(inside, ",")) if inside.strip() else ()
+    if text.startswith("(") and text.endswith(")"):
+        return text[1:-1]
+    if text in WORDS:
+        return WORDS[text]
+    if INTEGER.fullmatch(text):
+        return int(text)
+    if FLOAT.fullmatch(text):
+        return float(text)
+    if ratio := RATIO.fullmatch(text):
+        over, under = float(ratio[1]), float(ratio[2])
+        if under == 0:
+            raise Misuse(f"`{text}` divides by zero")
+        return over / under
+    return text
+
+
+def value_text(value: Value) -> str:
+    """The one spelling of a value; `parse_value` reads it back to the same value."""
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        case float():
+            return number_text(value)
+        case str():
+            return _string_text(value)
+        case tuple():
+            return "[" + ",".join(value_text(item) for item in value) + "]"
+    raise TypeError(f"a value is a bool, int, float, str, None or a tuple of these, got {type(value).__name__}")
+
+
+def number_text(value: float) -> str:
+    """The shortest familiar spelling of a float: `8/255` rather than `0.03137254901960784`."""
+    plain = repr(value)
+    if len(plain) <= 8 or not math.isfinite(value):
+        return plain
+    in_levels = f"{round(value * 255, 6):g}/255"
+    simple = Fraction(value).limit_denominator(1000)
+    for text in (in_levels, f"{simple.numerator}/{simple.denominator}"):
+        if len(text) < len(plain) and RATIO.fullmatch(text) and parse_value(text) == value:
+            return text
+    return plain
+
+
+def split(text: str, separator: str, *, most: int = -1) -> list[str]:
+    """Splits at separators that stand outside quotes and brackets."""
+    parts, depth, quoted, start, i = [], 0, False, 0, 0
+    while i < len(text):
+        letter = text[i]
+        if quoted:
+            if letter == "\\":
+                i += 1
+            elif letter == '"':
+                quoted = False
+        elif letter == '"':
+            quoted = True
+        elif letter in OPEN:
+            depth += 1
+        elif letter in CLOSE:
+            depth -= 1
+        elif letter == separator and depth == 0 and len(parts) != most:
+            parts.append(text[start:i])
+            start = i + 1
+        i += 1
+    if quoted or depth:
+        raise Misuse(f"unbalanced quotes or brackets in `{text}`", hint="close every \", ( and [")
+    return [*parts, text[start:]]
+
+
+def _unquoted(text: str) -> str:
+    letters, i = [], 1
+    while i < len(text) and text[i] != '"':
+        i += text[i] == "\\"
+        if i < len(text):
+            letters.append(text[i])
+        i += 1
+    if i != len(text) - 1:
+        raise Misuse(f"text after the closing quote, or none, in `{text}`")
+    return "".join(letters)
+
+
+def _string_text(value: str) -> str:
+    plain = bool(value) and not (SPECIAL & set(value)) and not any(letter.isspace() for letter in value)
+    if plain and parse_value(value) == value and isinstance(parse_value(value), str):
+        return value
+    if _is_nested(value):
+        return f"({value})"
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _is_nested(value: str) -> bool:
+    """A ref inside a ref reads best in parentheses; that needs balanced brackets and no quotes."""
+    if not re.match(r"[a-z][a-z0-9-]*:", value) or '"' in value:
+        return False
+    depth = 0
+    for letter in value:
+        depth += (letter in OPEN) - (letter in CLOSE)
+        if depth < 0:
+            return False
+    return depth == 0
