@@ -71,8 +71,8 @@ class Noise:
         most = CHUNK["cpu" if keys.device.type == "cpu" else "cuda"]
         rows = max(1, most // max(1, count))
         parts = [
-            torch.cat([convert(_mixed(some[:, None] + part)) for part in steps.split(most)], dim=1)
-            for some in keys.split(rows)
+            torch.cat([convert(_mixed(some[:, None] + part)) for part in torch.split(steps, most)], dim=1)
+            for some in torch.split(keys, rows)
         ]
         return torch.cat(parts).reshape(len(keys), *shape)
 
@@ -122,10 +122,14 @@ def _uniform(bits: Tensor) -> Tensor:
 
 
 # Giles, "Approximating the erfinv function" (2010), single precision, highest power first, times √2.
-CENTRE = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503)
-CENTRE += (-0.00417768164, 0.246640727, 1.50140941)
-TAIL = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613)
-TAIL += (0.00943887047, 1.00167406, 2.83297682)
+CENTRE = (
+    *(2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087),
+    *(-0.00125372503, -0.00417768164, 0.246640727, 1.50140941),
+)
+TAIL = (
+    *(-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773),
+    *(-0.0076224613, 0.00943887047, 1.00167406, 2.83297682),
+)
 ROOT_TWO = 2.0**0.5
 
 

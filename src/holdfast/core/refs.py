@@ -139,7 +139,7 @@ def parse_ref(text: str) -> Parsed:
                 raise Misuse(f"`{key}` is given twice in `{text}`")
             keywords[key] = parse_value(value)
         elif keywords:
-            raise Misuse(f"`{item.strip()}` has no name in `{text}`", hint="write it as `name=value`, or quote the comma")
+            raise Misuse(f"`{item.strip()}` has no name in `{text}`", hint="write `name=value`, or quote the comma")
         else:
             positional.append(parse_value(item))
     return Parsed(name, tuple(positional), keywords)
@@ -149,4 +149,3 @@ def digest(thing: object) -> str:
     """A short stable digest of anything JSON can hold."""
     text = json.dumps(thing, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:20]
-

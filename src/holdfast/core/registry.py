@@ -51,7 +51,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A registered component. `summary` is the first line of its docstring, `source` the paper or page it comes from."""
+    """A registered component. `summary` is the first line of its docstring, `source` where it comes from."""
 
     kind: str
     name: str
@@ -193,14 +193,12 @@ def _bound(entry: Entry, parsed: Parsed) -> Ref:
     nameless = [parameter.name for parameter in entry.parameters if parameter.positional]
     if len(parsed.positional) > len(nameless):
         surplus = value_text(parsed.positional[len(nameless)])
-        raise Misuse(
-            f"`{entry.name}` takes {len(nameless) or 'no'} argument{'s' * (len(nameless) != 1)} without a name, got `{surplus}`",
-            hint=_usage(entry),
-        )
+        raise Misuse(f"`{surplus}` in `{entry.name}` has no name, like `name={surplus}`", hint=_usage(entry))
     given = dict(zip(nameless, parsed.positional, strict=False))
     for name, value in parsed.keywords.items():
         if name not in parameters:
-            raise Misuse(f"`{entry.name}` has no parameter `{name}`", hint=did_you_mean(name, parameters) or _usage(entry))
+            hint = did_you_mean(name, parameters) or _usage(entry)
+            raise Misuse(f"`{entry.name}` has no parameter `{name}`", hint=hint)
         if name in given:
             raise Misuse(f"`{name}` is given twice in `{entry.name}`")
         given[name] = value
@@ -246,7 +244,8 @@ def _fit(value: Value, option: Any) -> tuple[bool, Value]:
     if option is int:
         return isinstance(value, int) and not isinstance(value, bool), value
     if option is str:  # a word that happens to read as a number is still a word: `file:2024`
-        return value is not None and not isinstance(value, tuple), value if isinstance(value, str) else value_text(value)
+        fits = value is not None and not isinstance(value, tuple)
+        return fits, value if isinstance(value, str) else value_text(value)
     return False, value
 
 

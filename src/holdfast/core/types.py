@@ -40,7 +40,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class DatasetCard:
-    """What is known about a dataset. `classes` are its class names in label order; `fingerprint` changes with content."""
+    """What is known about a dataset. `classes` in label order; `fingerprint` changes with the content."""
 
     name: str
     classes: tuple[str, ...]
@@ -52,7 +52,7 @@ class DatasetCard:
 
 
 class Images(NamedTuple):
-    """Decoded images (NCHW; uint8, or float32 in [0, 1]); `failed` says, by position, which could not be read and why."""
+    """Decoded images (NCHW; uint8, or float32 in [0, 1]); `failed`: position → why it could not be read."""
 
     pixels: Tensor
     failed: dict[int, str]

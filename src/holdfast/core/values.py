@@ -17,7 +17,7 @@ FLOAT = re.compile(NUMBER)
 RATIO = re.compile(rf"({NUMBER})/({NUMBER})")
 KEYWORD = re.compile(r"[a-z_][a-z0-9_]*=")
 OPEN, CLOSE = "([", ")]"
-SPECIAL = set("+,\"\\()[]=") | set(" \t\n\r\f\v")
+SPECIAL = set('+,"\\()[]=') | set(" \t\n\r\f\v")
 
 
 def parse_value(text: str) -> Value:
@@ -77,7 +77,8 @@ def number_text(value: float) -> str:
 
 def split(text: str, separator: str, *, most: int = -1) -> list[str]:
     """Splits at separators that stand outside quotes and brackets."""
-    parts, depth, quoted, start, i = [], 0, False, 0, 0
+    parts: list[str] = []
+    depth, quoted, start, i = 0, False, 0, 0
     while i < len(text):
         letter = text[i]
         if quoted:
@@ -96,7 +97,7 @@ def split(text: str, separator: str, *, most: int = -1) -> list[str]:
             start = i + 1
         i += 1
     if quoted or depth:
-        raise Misuse(f"unbalanced quotes or brackets in `{text}`", hint="close every \", ( and [")
+        raise Misuse(f"unbalanced quotes or brackets in `{text}`", hint='close every ", ( and [')
     return [*parts, text[start:]]
 
 
