@@ -206,7 +206,7 @@ def _bound(entry: Entry, parsed: Parsed) -> Ref:
     for parameter in entry.parameters:
         if parameter.name in given:
             value = coerced(given[parameter.name], parameter.annotation, f"`{parameter.name}` of `{entry.name}`")
-            if value == parameter.default and type(value) is type(parameter.default):
+            if not parameter.positional and _same(value, parameter.default):
                 del given[parameter.name]
         elif parameter.required:
             raise Misuse(f"`{entry.name}` needs `{parameter.name}`", hint=_usage(entry))
@@ -223,6 +223,10 @@ def coerced(value: Value, annotation: Any, what: str) -> Value:
         if fits:
             return result
     raise Misuse(f"{what} must be {_in_words(annotation)}, got `{value_text(value)}`")
+
+
+def _same(one: Value, other: Value) -> bool:
+    return one == other and type(one) is type(other)
 
 
 def _fit(value: Value, option: Any) -> tuple[bool, Value]:
