@@ -1,1 +1,1 @@
-"""."""
+"""Rows in, scores with intervals out. No torch, no files."""

@@ -1,0 +1,61 @@
+"""Two runs on the same samples: how much they differ, and whether chance explains it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.types import Score
+from holdfast.metrics.accuracy import aligned
+from holdfast.metrics.intervals import mcnemar, paired_difference, wilson
+from holdfast.store.rows import Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Model `one` against model `other` under one scenario, sample by sample."""
+
+    scenario: str
+    one: Score
+    other: Score
+    difference: Score
+    only_one: int
+    only_other: int
+    chance: float
+    left_out: int
+
+    @property
+    def verdict(self) -> str:
+        """In words: `better`, `worse` or `no difference shown`."""
+        if self.difference.low > 0:
+            return "better"
+        return "worse" if self.difference.high < 0 else "no difference shown"
+
+
+def compare(one: Rows, other: Rows) -> Comparison:
+    """Paired comparison on the samples both runs hold; `left_out` counts those only one of them has."""
+    theirs = set(other.ids)
+    shared = [name for name in one.ids if name in theirs]
+    if not shared:
+        raise HoldfastError(
+            f"`{one.footer.model}` and `{other.footer.model}` share no samples under `{one.footer.scenario}`",
+            hint="evaluate both on the same dataset with the same --samples",
+        )
+    right, wrong = aligned(one, shared), aligned(other, shared)
+    if (right.labels != wrong.labels).any():
+        raise HoldfastError(
+            "the two runs disagree about the labels of the same samples",
+            hint="their datasets differ: evaluate one of them again",
+        )
+    a, b = right.correct, wrong.correct
+    only_one, only_other = int((a & ~b).sum()), int((~a & b).sum())
+    return Comparison(
+        scenario=one.footer.scenario,
+        one=wilson(int(a.sum()), len(a)),
+        other=wilson(int(b.sum()), len(b)),
+        difference=paired_difference(a, b),
+        only_one=only_one,
+        only_other=only_other,
+        chance=mcnemar(only_one, only_other),
+        left_out=len(one) + len(other) - 2 * len(shared),
+    )

@@ -1,0 +1,78 @@
+"""One line per run: what was measured, the scores, and what to know before believing them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from holdfast.core.types import Flag, Score
+from holdfast.metrics.accuracy import Accuracy, TopK
+from holdfast.store.footer import Footer
+from holdfast.store.rows import Rows
+from holdfast.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The scores of one run."""
+
+    footer: Footer
+    accuracy: Score
+    top5: Score | None
+    failed: int
+
+    @property
+    def flags(self) -> tuple[Flag, ...]:
+        return self.footer.flags
+
+    def record(self) -> dict[str, object]:
+        """Flat and plain, for CSV and JSON; shares are fractions."""
+        footer = self.footer
+        return {
+            "model": footer.model,
+            "scenario": footer.scenario,
+            "accuracy": self.accuracy.value,
+            "low": self.accuracy.low,
+            "high": self.accuracy.high,
+            "n": self.accuracy.n,
+            "population": footer.population,
+            "selection": footer.selection,
+            "top5": None if self.top5 is None else self.top5.value,
+            "failed": self.failed,
+            "flags": [asdict(flag) for flag in self.flags],
+            "forwards": footer.forwards,
+            "backwards": footer.backwards,
+            "seconds": footer.seconds,
+            "device": footer.device,
+            "seed": footer.seed,
+            "run": footer.key,
+            "command": footer.command,
+        }
+
+
+def line(rows: Rows) -> Line:
+    """Top-5 only where there are more than five classes to choose from, and ten at least: else it says little."""
+    top5 = TopK(k=5)(rows) if rows.footer.card.classes >= 10 else None
+    return Line(rows.footer, Accuracy()(rows), top5, int(rows.failed.sum()))
+
+
+def lines(
+    store: Store, *, models: Sequence[str] = (), scenarios: Sequence[str] = (), best_only: bool = True
+) -> list[Line]:
+    """The scores of every run in a store, in order of model and scenario.
+
+    Where one measurement was made on several choices of samples, the largest counts (`best_only`).
+    """
+    chosen = [
+        footer
+        for footer in store.footers().values()
+        if (not models or footer.model in models) and (not scenarios or footer.scenario in scenarios)
+    ]
+    if best_only:
+        largest: dict[str, Footer] = {}
+        for footer in chosen:
+            if footer.family not in largest or footer.n > largest[footer.family].n:
+                largest[footer.family] = footer
+        chosen = list(largest.values())
+    chosen.sort(key=lambda footer: (footer.dataset, footer.model, len(footer.changes), footer.scenario))
+    return [line(store.read(footer.key)) for footer in chosen]

@@ -1,0 +1,119 @@
+"""The footer of a file of rows: which run made it, with what, at what cost, and the digest of what it holds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.refs import Ref, Run
+from holdfast.core.types import DatasetCard, Flag, ModelCard
+
+FORMAT = 1
+FOOTER_KEY = b"holdfast"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRecord:
+    """One change of a scenario, readable without the code that made it."""
+
+    kind: str
+    name: str
+    version: int
+    text: str
+    args: dict[str, Any]
+
+    @classmethod
+    def of(cls, ref: Ref) -> ChangeRecord:
+        return cls(ref.kind, ref.name, ref.version, str(ref), dict(ref.args))
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """Everything needed to read the rows, to trust them and to make them again."""
+
+    key: str
+    family: str
+    model: str
+    model_full: str
+    scenario: str
+    scenario_full: str
+    dataset: str
+    changes: tuple[ChangeRecord, ...]
+    seed: int
+    selection: str
+    samples: int | None
+    precision: float | None
+    weights: str
+    data: str
+    card: ModelCard
+    classes: tuple[str, ...]
+    population: int
+    n: int = 0
+    started: str = ""
+    finished: str = ""
+    seconds: float = 0.0
+    forwards: int = 0
+    backwards: int = 0
+    device: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, str] = field(default_factory=dict)
+    flags: tuple[Flag, ...] = ()
+    command: str = ""
+    digest: str = ""
+    format: int = FORMAT
+
+    @classmethod
+    def of(cls, run: Run, card: ModelCard, dataset: DatasetCard, population: int) -> Footer:
+        """What is known before the first sample is measured."""
+        return cls(
+            key=run.key,
+            family=run.family,
+            model=str(run.model),
+            model_full=run.model.full,
+            scenario=str(run.scenario),
+            scenario_full=run.scenario.full,
+            dataset=str(run.scenario.dataset),
+            changes=tuple(ChangeRecord.of(ref) for ref in run.scenario.changes),
+            seed=run.seed,
+            selection=run.selection,
+            samples=run.samples,
+            precision=run.precision,
+            weights=run.weights,
+            data=run.data,
+            card=card,
+            classes=dataset.classes,
+            population=population,
+        )
+
+    @property
+    def is_attacked(self) -> bool:
+        return any(change.kind == "attack" for change in self.changes)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether it rests on fewer samples than the dataset has."""
+        return self.n < self.population
+
+    def to_bytes(self) -> bytes:
+        return json.dumps(asdict(self), ensure_ascii=False).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Footer:
+        record = json.loads(data)
+        if record.get("format") != FORMAT:
+            raise HoldfastError(
+                f"rows of format {record.get('format')}, this installation reads format {FORMAT}",
+                hint="read the store with the version of holdfast that wrote it",
+            )
+        known = {f.name for f in fields(cls)}
+        footer = cls(**{name: value for name, value in record.items() if name in known})
+        card = {**record["card"], "threats": tuple(record["card"]["threats"])}
+        return replace(
+            footer,
+            changes=tuple(ChangeRecord(**change) for change in record["changes"]),
+            card=ModelCard(**card),
+            classes=tuple(record["classes"]),
+            flags=tuple(Flag(**flag) for flag in record["flags"]),
+        )

@@ -1,0 +1,212 @@
+"""One row per sample: what the model said of it, what was done to it, and why it failed if it did."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from holdfast.core.errors import HoldfastError
+from holdfast.store.footer import FOOTER_KEY, Footer
+
+ALL_LOGITS = 128  # up to this many classes every logit is kept, above it the ten largest
+TOP = 10
+FLOAT16_MOST = 65504.0
+
+NAMES = ("run", "model", "scenario")  # the same in every row of a file, so that a folder of files reads as one table
+SCHEMA = pa.schema(
+    [
+        *[(name, pa.dictionary(pa.int32(), pa.string())) for name in NAMES],
+        ("id", pa.string()),
+        ("label", pa.int32()),
+        ("prediction", pa.int32()),
+        ("rank", pa.int32()),
+        ("logits", pa.list_(pa.float16())),
+        ("top_classes", pa.list_(pa.int32())),
+        ("top_logits", pa.list_(pa.float16())),
+        ("label_logit", pa.float32()),
+        ("prediction_logit", pa.float32()),
+        ("logsumexp", pa.float32()),
+        ("size", pa.float32()),
+        ("radius", pa.float32()),
+        ("forwards", pa.int32()),
+        ("backwards", pa.int32()),
+        ("reason", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """What the engine knows of some samples, before it becomes rows. Logits are float32; NaN sizes mean none."""
+
+    ids: Sequence[str]
+    labels: NDArray[np.int64]
+    logits: NDArray[np.float32]
+    sizes: NDArray[np.float32]
+    radii: NDArray[np.float32]
+    forwards: NDArray[np.int64]
+    backwards: NDArray[np.int64]
+    reasons: Sequence[str | None]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of one run, with their footer."""
+
+    table: pa.Table
+    footer: Footer
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    @cached_property
+    def ids(self) -> list[str]:
+        return [str(name) for name in self.table.column("id").to_pylist()]
+
+    @cached_property
+    def labels(self) -> NDArray[np.int64]:
+        return np.asarray(self.table.column("label").to_numpy(), dtype=np.int64)
+
+    @cached_property
+    def predictions(self) -> NDArray[np.float64]:
+        """The predicted class; NaN where the model gave no usable answer."""
+        return self.floats("prediction")
+
+    @cached_property
+    def correct(self) -> NDArray[np.bool_]:
+        """Whether the prediction is the label. No usable answer is not correct."""
+        return np.asarray(self.predictions == self.labels)
+
+    @cached_property
+    def failed(self) -> NDArray[np.bool_]:
+        """Whether the row carries a reason."""
+        return ~np.asarray(self.table.column("reason").is_null().to_numpy(zero_copy_only=False), dtype=bool)
+
+    @cached_property
+    def confidence(self) -> NDArray[np.float64]:
+        """The model's probability for its own prediction; NaN where it gave none."""
+        return np.asarray(np.exp(self.floats("prediction_logit") - self.floats("logsumexp")))
+
+    @cached_property
+    def logits(self) -> NDArray[np.float32] | None:
+        """All logits, samples x classes, or None where only the largest were kept. Rows without an answer are NaN."""
+        values = self.table.column("logits").to_pylist()
+        width = next((len(row) for row in values if row is not None), None)
+        if width is None:
+            return None
+        return np.array([row if row is not None else [np.nan] * width for row in values], dtype=np.float32)
+
+    def floats(self, column: str) -> NDArray[np.float64]:
+        """A column as floats; NaN where there is no value."""
+        values = self.table.column(column).cast(pa.float64()).to_numpy(zero_copy_only=False)
+        return np.asarray(values, dtype=np.float64)
+
+    def with_footer(self, footer: Footer) -> Rows:
+        """The same rows under another footer, which takes on their count and digest."""
+        footer = replace(footer, n=len(self), digest=digest(self.table))
+        names = {name: getattr(footer, "key" if name == "run" else name) for name in NAMES}
+        table = self.table
+        for i, name in enumerate(NAMES):
+            table = table.set_column(i, SCHEMA.field(name), _constant(names[name], len(self)))
+        return Rows(table.replace_schema_metadata({FOOTER_KEY: footer.to_bytes()}), footer)
+
+
+def to_rows(predictions: Predictions, footer: Footer) -> Rows:
+    """Rows from predictions: the answer is decided here, in float32, before logits are rounded for storage."""
+    logits = predictions.logits
+    answered: NDArray[np.bool_] = np.asarray(np.isfinite(logits).all(axis=1))
+    safe = np.where(answered[:, None], logits, 0.0).astype(np.float64)
+    labels = predictions.labels
+    best = safe.argmax(axis=1)
+    every = np.arange(len(labels))
+    label_logit = safe[every, labels]
+    top = safe.max(axis=1)
+    lse = top + np.log(np.exp(safe - top[:, None]).sum(axis=1))
+    # ties count against the label unless it is the prediction itself: the first of equals wins, as in argmax
+    ahead = (safe > label_logit[:, None]).sum(axis=1)
+    ties_before = ((safe == label_logit[:, None]) & (np.arange(safe.shape[1]) < labels[:, None])).sum(axis=1)
+    stored = np.clip(safe, -FLOAT16_MOST, FLOAT16_MOST).astype(np.float16)
+    reasons = [
+        reason if reason is not None or ok else "logits are not finite"
+        for reason, ok in zip(predictions.reasons, answered, strict=True)
+    ]
+    everything = logits.shape[1] <= ALL_LOGITS
+    order = np.argsort(-safe, axis=1, kind="stable")[:, :TOP]
+    columns: dict[str, pa.Array] = {
+        **{name: _constant("", len(labels)) for name in NAMES},
+        "id": pa.array(predictions.ids, pa.string()),
+        "label": pa.array(labels, pa.int32()),
+        "prediction": _nullable(best, answered, pa.int32()),
+        "rank": _nullable(ahead + ties_before, answered, pa.int32()),
+        "logits": _lists(stored, answered & everything, pa.float16()),
+        "top_classes": _lists(order, answered & (not everything), pa.int32()),
+        "top_logits": _lists(np.take_along_axis(stored, order, axis=1), answered & (not everything), pa.float16()),
+        "label_logit": _nullable(label_logit, answered, pa.float32()),
+        "prediction_logit": _nullable(top, answered, pa.float32()),
+        "logsumexp": _nullable(lse, answered, pa.float32()),
+        "size": _nullable(predictions.sizes, ~np.isnan(predictions.sizes), pa.float32()),
+        "radius": _nullable(predictions.radii, ~np.isnan(predictions.radii), pa.float32()),
+        "forwards": pa.array(predictions.forwards, pa.int32()),
+        "backwards": pa.array(predictions.backwards, pa.int32()),
+        "reason": pa.array(reasons, pa.string()),
+    }
+    return Rows(pa.table(columns, schema=SCHEMA), footer).with_footer(footer)
+
+
+def joined(pieces: Sequence[Rows], order: Sequence[str], footer: Footer) -> Rows:
+    """The rows of several pieces in the given order of ids; a sample that stands in two pieces is taken once."""
+    table = pa.concat_tables([piece.table for piece in pieces], promote_options="default").combine_chunks()
+    place: dict[str, int] = {}
+    for i, name in enumerate(table.column("id").to_pylist()):
+        place.setdefault(name, i)
+    missing = [name for name in order if name not in place]
+    if missing:
+        raise HoldfastError(f"{len(missing)} of {len(order)} samples have no row, `{missing[0]}` first")
+    return Rows(table.take([place[name] for name in order]), footer).with_footer(footer)
+
+
+def digest(table: pa.Table) -> str:
+    """sha256 of what the rows say, independent of file layout, compression and the names of the run."""
+    summed = hashlib.sha256()
+    for name in SCHEMA.names:
+        if name in NAMES:
+            continue
+        summed.update(name.encode())
+        for piece in _canonical(table.column(name).combine_chunks()):
+            summed.update(piece)
+    return summed.hexdigest()
+
+
+def _canonical(column: pa.Array) -> list[bytes]:
+    """Bytes that depend on the values alone: null mask, lengths, then values."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    pieces = [np.asarray(column.is_null().to_numpy(zero_copy_only=False)).tobytes()]
+    if pa.types.is_list(column.type):
+        lengths = [len(item) if item.is_valid else 0 for item in column]
+        return [*pieces, np.array(lengths, np.int64).tobytes(), *_canonical(column.flatten())]
+    if pa.types.is_string(column.type):
+        texts = [(text or "").encode() for text in column.to_pylist()]
+        return [*pieces, np.array([len(text) for text in texts], np.int64).tobytes(), b"".join(texts)]
+    filled = column.cast(pa.float64()) if pa.types.is_floating(column.type) else column.cast(pa.int64())
+    return [*pieces, np.nan_to_num(filled.fill_null(0).to_numpy(zero_copy_only=False), nan=np.pi).tobytes()]
+
+
+def _constant(text: str, length: int) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(length, np.int32)), pa.array([text], pa.string()))
+
+
+def _nullable(values: NDArray[np.generic], present: NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
+    return pa.array(values, mask=~present).cast(kind)
+
+
+def _lists(values: NDArray[np.generic], present: NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
+    offsets = np.concatenate([[0], np.cumsum(np.where(present, values.shape[1], 0))]).astype(np.int32)
+    mask = pa.array(~present)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values[present].ravel()).cast(kind), mask=mask)

@@ -1,0 +1,241 @@
+"""The store: one Parquet file per finished run, parts of unfinished ones, and everything else derived.
+
+rows/RUN.parquet              complete runs; present means complete
+parts/RUN/SHARD.parquet       finished shards of a run under way; gone once the run is whole
+gallery/RUN.parquet           a few samples before and after, as PNG, for reports
+damaged/                      files that failed their check, kept for inspection, never read
+index.json                    derived from the footers; delete it at any time
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import uuid
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet as pq
+
+from holdfast.core.errors import HoldfastError, HoldfastWarning
+from holdfast.store.files import Files
+from holdfast.store.footer import FOOTER_KEY, Footer
+from holdfast.store.rows import Rows, digest, joined
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd
+
+SUFFIX = ".parquet"
+INDEX = "index.json"
+
+
+class Damaged(HoldfastError):  # noqa: N818 - says what the file is
+    """A file of rows that cannot be trusted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What `verify` says of one file: `problem` is None when it is sound."""
+
+    name: str
+    problem: str | None
+    rows: int = 0
+
+
+class Picture(NamedTuple):
+    """One sample before and after its changes, as PNG bytes."""
+
+    id: str
+    before: bytes
+    after: bytes
+
+
+class Store:
+    """Rows of every run ever made here, on a local folder or any fsspec path."""
+
+    def __init__(self, path: str) -> None:
+        self.files = Files(str(path))
+
+    @property
+    def url(self) -> str:
+        return self.files.url
+
+    # writing
+
+    def add_part(self, rows: Rows) -> None:
+        """Keeps a finished shard of a run under way. Names never clash, so two workers never write one file."""
+        self.files.write(f"parts/{rows.footer.key}/{uuid.uuid4().hex}{SUFFIX}", _encoded(rows.table))
+
+    def parts(self, key: str) -> list[Rows]:
+        """The finished shards of a run under way; a damaged one is moved aside and done again."""
+        return list(self._sound(self.files.names(f"parts/{key}", SUFFIX)))
+
+    def siblings(self, footer: Footer) -> list[Rows]:
+        """Finished runs of the same family: other choices of samples of the same measurement."""
+        keys = [key for key, other in self.footers().items() if other.family == footer.family and key != footer.key]
+        return list(self._sound([_row_name(key) for key in keys]))
+
+    def finish(self, pieces: Sequence[Rows], order: Sequence[str], footer: Footer) -> Rows:
+        """Joins the pieces of a run into its one file of rows and drops the parts."""
+        rows = joined(pieces, order, footer)
+        self.files.write(_row_name(footer.key), _encoded(rows.table))
+        self.files.remove(f"parts/{footer.key}")
+        return rows
+
+    def add_pictures(self, key: str, pictures: Sequence[Picture]) -> None:
+        columns = {name: [getattr(picture, name) for picture in pictures] for name in Picture._fields}
+        kinds = {"id": pa.string(), "before": pa.binary(), "after": pa.binary()}
+        table = pa.table({name: pa.array(values, kinds[name]) for name, values in columns.items()})
+        self.files.write(f"gallery/{key}{SUFFIX}", _encoded(table))
+
+    # reading
+
+    def has(self, key: str) -> bool:
+        """Whether the run is done. A damaged file is moved aside, so that the run is done again."""
+        name = _row_name(key)
+        return self.files.exists(name) and bool(list(self._sound([name])))
+
+    def read(self, key: str) -> Rows:
+        """The rows of a finished run, checked against their digest."""
+        if not self.files.exists(_row_name(key)):
+            raise HoldfastError(f"no rows of run {key} in {self.url}", hint="`holdfast status` lists what there is")
+        return self._read(_row_name(key))
+
+    def footers(self) -> dict[str, Footer]:
+        """The footer of every finished run by key, through the index where it is fresh."""
+        known = self._index()
+        fresh: dict[str, tuple[str, bytes]] = {}
+        for name in self.files.names("rows", SUFFIX):
+            stamp = self.files.stamp(name)
+            if name in known and known[name][0] == stamp:
+                fresh[name] = known[name]
+                continue
+            try:
+                fresh[name] = (stamp, self._footer(name).to_bytes())
+            except Damaged:
+                continue  # `verify` and `evaluate` speak of it; a listing goes on without it
+        if fresh != known:
+            self._write_index(fresh)
+        footers = [Footer.from_bytes(data) for _, data in fresh.values()]
+        return {footer.key: footer for footer in footers}
+
+    def pictures(self, key: str) -> list[Picture]:
+        name = f"gallery/{key}{SUFFIX}"
+        if not self.files.exists(name):
+            return []
+        table = pq.read_table(io.BytesIO(self.files.read(name)))
+        return [Picture(**row) for row in table.to_pylist()]
+
+    def unfinished(self) -> dict[str, list[Rows]]:
+        """Runs with parts but no rows yet."""
+        keys = sorted({name.split("/")[1] for name in self.files.names("parts", SUFFIX)})
+        return {key: self.parts(key) for key in keys if not self.files.exists(_row_name(key))}
+
+    def verify(self) -> list[Finding]:
+        """Reads every file whole and checks it against its own digest and name."""
+        findings = []
+        for name in [*self.files.names("rows", SUFFIX), *self.files.names("parts", SUFFIX)]:
+            try:
+                findings.append(Finding(name, None, len(self._read(name))))
+            except Damaged as error:
+                findings.append(Finding(name, error.problem))
+        return findings
+
+    # views
+
+    def arrow(self) -> pyarrow.dataset.Dataset:
+        """All rows of finished runs as one Arrow dataset."""
+        paths = [self.files.path(name) for name in self.files.names("rows", SUFFIX)]
+        return pyarrow.dataset.dataset(paths, filesystem=self.files.fs, format="parquet")
+
+    def pandas(self) -> pd.DataFrame:
+        """All rows of finished runs as one data frame."""
+        return self.arrow().to_table().to_pandas()
+
+    def sql(self, query: str) -> duckdb.DuckDBPyRelation:
+        """A DuckDB query over the view `rows`."""
+        import duckdb
+
+        connection = duckdb.connect()
+        paths = [self.files.path(name) for name in self.files.names("rows", SUFFIX)]
+        if not paths:
+            raise HoldfastError(f"no finished runs in {self.url}", hint="`holdfast evaluate` makes some")
+        if not self.files.is_local:
+            connection.register_filesystem(self.files.fs)
+            scheme = self.files.url.split("://")[0]
+            paths = [f"{scheme}://{path.lstrip('/')}" for path in paths]
+        connection.read_parquet(paths).create_view("rows")
+        return connection.sql(query)
+
+    # inside
+
+    def _sound(self, names: Sequence[str]) -> Iterator[Rows]:
+        for name in names:
+            try:
+                yield self._read(name)
+            except Damaged as error:
+                aside = f"damaged/{name.replace('/', '-')}.{uuid.uuid4().hex[:6]}"
+                self.files.move(name, aside)
+                warnings.warn(f"{error.problem}; moved to {aside}", HoldfastWarning, stacklevel=3)
+
+    def _read(self, name: str) -> Rows:
+        try:
+            table = pq.read_table(io.BytesIO(self.files.read(name)))
+        except (pa.ArrowException, OSError) as error:
+            raise Damaged(f"{name} is not a whole Parquet file: {error}", hint=HINT) from error
+        footer = _footer_of(table.schema, name)
+        if not name.startswith("parts/") and name != _row_name(footer.key):
+            raise Damaged(f"{name} holds the rows of run {footer.key}", hint=HINT)
+        if footer.n != table.num_rows or digest(table) != footer.digest:
+            raise Damaged(f"{name} does not match its digest: it was changed or damaged after writing", hint=HINT)
+        return Rows(table, footer)
+
+    def _footer(self, name: str) -> Footer:
+        try:
+            with self.files.fs.open(self.files.path(name), "rb") as file:
+                schema = pq.read_schema(file)
+        except (pa.ArrowException, OSError) as error:
+            raise Damaged(f"{name} is not a whole Parquet file: {error}", hint=HINT) from error
+        return _footer_of(schema, name)
+
+    def _index(self) -> dict[str, tuple[str, bytes]]:
+        if not self.files.exists(INDEX):
+            return {}
+        try:
+            record = json.loads(self.files.read(INDEX))
+            return {name: (entry["stamp"], json.dumps(entry["footer"]).encode()) for name, entry in record.items()}
+        except (ValueError, KeyError, TypeError):
+            return {}
+
+    def _write_index(self, entries: dict[str, tuple[str, bytes]]) -> None:
+        record: dict[str, Any] = {
+            name: {"stamp": stamp, "footer": json.loads(data)} for name, (stamp, data) in entries.items()
+        }
+        with contextlib.suppress(HoldfastError):  # derived: a store that cannot be written to can still be read
+            self.files.write(INDEX, json.dumps(record).encode())
+
+
+HINT = "`holdfast evaluate` with the same arguments moves it aside and measures again"
+
+
+def _row_name(key: str) -> str:
+    return f"rows/{key}{SUFFIX}"
+
+
+def _footer_of(schema: pa.Schema, name: str) -> Footer:
+    data = (schema.metadata or {}).get(FOOTER_KEY)
+    if data is None:
+        raise Damaged(f"{name} has no footer of holdfast's", hint="it was not written by holdfast: move it elsewhere")
+    return Footer.from_bytes(data)
+
+
+def _encoded(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table, sink, compression="zstd")
+    return sink.getvalue()
