@@ -43,7 +43,7 @@ def paired_difference(one: NDArray[np.bool_], other: NDArray[np.bool_], *, confi
     second = wilson(both + only_other, n, confidence=confidence)
     difference = first.value - second.value
     margins = (both + only_one) * (only_other + neither) * (both + only_other) * (only_one + neither)
-    cross = both * neither - only_one * only_other
+    cross = float(both * neither - only_one * only_other)
     if cross > 0:
         cross = max(cross - n / 2, 0)
     correlation = cross / math.sqrt(margins) if margins else 0.0
