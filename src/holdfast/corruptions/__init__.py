@@ -1,1 +1,1 @@
-"""."""
+"""Corruptions: renderers (image x drawn parameters → image) and their severity ladders, batched, on any device."""

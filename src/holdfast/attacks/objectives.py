@@ -1,0 +1,26 @@
+"""Objectives: what an attack drives up, one number per sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Objective = Callable[[Tensor, Tensor], Tensor]
+
+
+def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """Surprise at the label."""
+    return F.cross_entropy(logits, labels, reduction="none")
+
+
+def margin(logits: Tensor, labels: Tensor) -> Tensor:
+    """Largest other logit minus the label's: positive once the sample is broken (Carlini & Wagner 2017)."""
+    own = logits.gather(1, labels[:, None]).squeeze(1)
+    others = logits.scatter(1, labels[:, None], -torch.inf)
+    return others.amax(dim=1) - own
+
+
+OBJECTIVES: dict[str, Objective] = {"ce": cross_entropy, "margin": margin}

@@ -1,0 +1,133 @@
+"""Threats: what an attacker may change, as geometry. The norm balls, cut with the box of valid images."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from holdfast.core.noise import Noise
+
+
+class Threat(Protocol):
+    """A set of changes around each image. All tensors are per sample in their first dimension; radii too.
+
+    The `variable` is what an attack moves: for norm balls the perturbation itself.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def identity(self, images: Tensor) -> Tensor:
+        """The variable that changes nothing."""
+        ...
+
+    def start(self, images: Tensor, radius: Tensor, noise: Noise, draw: Tensor) -> Tensor:
+        """A random variable inside the set."""
+        ...
+
+    def render(self, images: Tensor, variable: Tensor) -> Tensor:
+        """The images as changed by the variable; gradients flow to the variable."""
+        ...
+
+    def project(self, images: Tensor, variable: Tensor, radius: Tensor) -> Tensor:
+        """The nearest variable inside the set."""
+        ...
+
+    def ascent(self, gradient: Tensor) -> Tensor:
+        """The direction of size one along which the objective rises fastest."""
+        ...
+
+    def size(self, images: Tensor, changed: Tensor) -> Tensor:
+        """The size of the change, measured on the final images."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Linf:
+    """Every pixel entry may move by the radius."""
+
+    name: str = "linf"
+
+    def identity(self, images: Tensor) -> Tensor:
+        return torch.zeros_like(images)
+
+    def start(self, images: Tensor, radius: Tensor, noise: Noise, draw: Tensor) -> Tensor:
+        spread = noise.uniform("start", images.shape[1:], draw=draw) * 2.0 - 1.0
+        return self.project(images, spread * _wide(radius, images), radius)
+
+    def render(self, images: Tensor, variable: Tensor) -> Tensor:
+        return images + variable
+
+    def project(self, images: Tensor, variable: Tensor, radius: Tensor) -> Tensor:
+        reach = _wide(radius, images)
+        low, high = torch.maximum(-reach, -images), torch.minimum(reach, 1.0 - images)
+        return torch.maximum(torch.minimum(variable, high), low)
+
+    def ascent(self, gradient: Tensor) -> Tensor:
+        return gradient.sign()
+
+    def size(self, images: Tensor, changed: Tensor) -> Tensor:
+        return (changed - images).flatten(1).abs().amax(dim=1)
+
+
+@dataclass(frozen=True, slots=True)
+class L2:
+    """The image may move by the radius in Euclidean length."""
+
+    name: str = "l2"
+
+    def identity(self, images: Tensor) -> Tensor:
+        return torch.zeros_like(images)
+
+    def start(self, images: Tensor, radius: Tensor, noise: Noise, draw: Tensor) -> Tensor:
+        """Uniform in the ball, then into the box."""
+        way = noise.normal("start", images.shape[1:], draw=draw)
+        far = noise.uniform("start length", (), draw=draw).pow(1.0 / way[0].numel()) if len(way) else radius
+        return self.project(images, self.ascent(way) * _wide(far * radius, images), radius)
+
+    def render(self, images: Tensor, variable: Tensor) -> Tensor:
+        return images + variable
+
+    def project(self, images: Tensor, variable: Tensor, radius: Tensor) -> Tensor:
+        """The nearest point of ball ∩ box is clip(s · variable) for one s per image, found exactly.
+
+        With the clipped entries fixed, s = √((r² - |clipped|²) / |free|²); entries only ever join the clipped ones as s
+        grows, so the iteration ends after a few rounds.
+        """
+        low, high = -images, 1.0 - images
+        inside = torch.maximum(torch.minimum(variable, high), low)
+        limit = radius.square()
+        if bool((inside.flatten(1).square().sum(1) <= limit).all()):
+            return inside
+        way = variable.flatten(1)
+        scale = (radius / torch.linalg.vector_norm(way, dim=1).clamp_min(TINY)).clamp_max(1.0)
+        for _ in range(ROUNDS):
+            moved = variable * _wide(scale, images)
+            clipped = torch.maximum(torch.minimum(moved, high), low)
+            free = clipped == moved
+            fixed = (clipped * ~free).flatten(1).square().sum(1)
+            loose = (variable * free).flatten(1).square().sum(1)
+            better = ((limit - fixed).clamp_min(0.0) / loose.clamp_min(TINY)).sqrt().clamp_max(1.0)
+            if bool((better <= scale * (1 + 1e-6)).all()):
+                break
+            scale = torch.maximum(scale, better)
+        moved = torch.maximum(torch.minimum(variable * _wide(scale, images), high), low)
+        excess = torch.linalg.vector_norm(moved.flatten(1), dim=1) / radius.clamp_min(TINY)
+        return moved / _wide(excess.clamp_min(1.0), images)
+
+    def ascent(self, gradient: Tensor) -> Tensor:
+        return gradient / _wide(torch.linalg.vector_norm(gradient.flatten(1), dim=1).clamp_min(TINY), gradient)
+
+    def size(self, images: Tensor, changed: Tensor) -> Tensor:
+        return torch.linalg.vector_norm((changed - images).flatten(1), dim=1)
+
+
+TINY = 1e-12
+ROUNDS = 20
+
+
+def _wide(per_sample: Tensor, like: Tensor) -> Tensor:
+    return per_sample.view(-1, *[1] * (like.dim() - 1))

@@ -1,0 +1,113 @@
+"""What every corruption shares: a ladder of severities, drawing apart from applying, clipping and 8-bit rounding.
+
+A corruption is one file with a renderer:
+
+    @corruption("gaussian-noise", category="noise", cifar=(.04, .06, .08, .09, .10), imagenet=(.08, .12, .18, .26, .38))
+    class GaussianNoise:
+        def draw(self, images, level, noise): return level * noise.normal("pixels", images.shape[1:])
+        def apply(self, images, drawn): return images + drawn
+
+`draw` is all the randomness, `apply` is a function of images and parameters, so that a threat may optimise the same
+parameters that a corruption draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from holdfast.core.errors import Misuse
+from holdfast.core.noise import Noise
+from holdfast.core.registry import register
+from holdfast.core.types import Batch, Changed, Classifier, Cost
+
+HENDRYCKS = "Hendrycks & Dietterich 2019, arXiv:1903.12261"
+LARGEST_CIFAR = 64  # pixels: images up to this side take the `cifar` ladder, larger ones `imagenet`
+LEVELS = 255.0
+
+Level = float | tuple[float, ...]
+LadderName = Literal["auto", "cifar", "imagenet"]
+Quantise = Literal["round", "truncate", "none"]
+
+
+class Renderer(Protocol):
+    """How a corruption draws its parameters and applies them; `level` is its rung of the ladder."""
+
+    def draw(self, images: Tensor, level: Level, noise: Noise) -> Tensor: ...
+
+    def apply(self, images: Tensor, drawn: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Corruption:
+    """A renderer at one severity of one ladder."""
+
+    name: str
+    renderer: Renderer
+    ladders: dict[str, tuple[Level, ...]]
+    severity: int
+    ladder: LadderName
+    quantise: Quantise
+
+    def __post_init__(self) -> None:
+        rungs = len(self.ladders["cifar"])
+        if not 1 <= self.severity <= rungs:
+            raise Misuse(f"`severity` of `{self.name}` must be 1 to {rungs}, got {self.severity}")
+
+    @property
+    def cost(self) -> Cost:
+        return Cost()
+
+    def __call__(self, model: Classifier | None, batch: Batch, noise: Noise, *, width: int) -> Changed:  # noqa: ARG002
+        ladder = self._ladder(batch.images)
+        pieces = [
+            self._rendered(
+                batch.images[i : i + width], self.ladders[ladder][self.severity - 1], noise.take(slice(i, i + width))
+            )
+            for i in range(0, len(batch), width)
+        ]
+        return Changed(torch.cat(pieces) if pieces else batch.images, facts={f"{self.name} ladder": ladder})
+
+    def _rendered(self, images: Tensor, level: Level, noise: Noise) -> Tensor:
+        drawn = self.renderer.draw(images, level, noise)
+        return quantised(self.renderer.apply(images, drawn).clamp(0.0, 1.0), self.quantise)
+
+    def _ladder(self, images: Tensor) -> str:
+        if self.ladder != "auto":
+            return self.ladder
+        return "cifar" if max(images.shape[-2:]) <= LARGEST_CIFAR else "imagenet"
+
+
+def corruption(
+    name: str,
+    *,
+    category: str,
+    cifar: tuple[Level, ...],
+    imagenet: tuple[Level, ...],
+    version: int = 1,
+    source: str = HENDRYCKS,
+) -> Callable[[type[Renderer]], type[Renderer]]:
+    """Registers a renderer with its two ladders, severity 1 first."""
+    ladders = {"cifar": cifar, "imagenet": imagenet}
+
+    def decorate(renderer: type[Renderer]) -> type[Renderer]:
+        def make(*, severity: int = 3, ladder: LadderName = "auto", quantise: Quantise = "round") -> Corruption:
+            return Corruption(name, renderer(), ladders, severity, ladder, quantise)
+
+        make.__doc__, make.__module__, make.__qualname__ = renderer.__doc__, renderer.__module__, renderer.__qualname__
+        register("corruption", name, version=version, source=source, tags=(category,))(make)
+        return renderer
+
+    return decorate
+
+
+def quantised(images: Tensor, how: Quantise = "round") -> Tensor:
+    """Images as 8-bit storage would keep them. The published generators truncate, which darkens; we round."""
+    if how == "none":
+        return images
+    levels = images * LEVELS
+    return (levels.round() if how == "round" else levels.floor()) / LEVELS
