@@ -44,10 +44,9 @@ class Budget:
         radius = torch.full((len(batch),), self.radius, device=batch.images.device)
         found = climb(model, batch, noise, radius, self.climb, width=width)
         images, size, reasons = settled(self.climb.threat, batch.images, found.variable, radius)
-        passes = int(found.backwards.sum())
-        facts = {"gradients": str(passes), "zero gradients": str(int(found.idle.sum()))}
+        tallies = {"gradients": int(found.backwards.sum()), "zero gradients": int(found.idle.sum())}
         return Changed(
-            images, size=size, reasons=reasons, forwards=found.forwards, backwards=found.backwards, facts=facts
+            images, size=size, reasons=reasons, forwards=found.forwards, backwards=found.backwards, tallies=tallies
         )
 
 

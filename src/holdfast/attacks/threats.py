@@ -102,8 +102,7 @@ class L2:
         limit = radius.square()
         if bool((inside.flatten(1).square().sum(1) <= limit).all()):
             return inside
-        way = variable.flatten(1)
-        scale = (radius / torch.linalg.vector_norm(way, dim=1).clamp_min(TINY)).clamp_max(1.0)
+        scale = (radius / _length(variable).clamp_min(TINY)).clamp_max(1.0)
         for _ in range(ROUNDS):
             moved = variable * _wide(scale, images)
             clipped = torch.maximum(torch.minimum(moved, high), low)
@@ -115,18 +114,22 @@ class L2:
                 break
             scale = torch.maximum(scale, better)
         moved = torch.maximum(torch.minimum(variable * _wide(scale, images), high), low)
-        excess = torch.linalg.vector_norm(moved.flatten(1), dim=1) / radius.clamp_min(TINY)
+        excess = _length(moved) / radius.clamp_min(TINY)
         return moved / _wide(excess.clamp_min(1.0), images)
 
     def ascent(self, gradient: Tensor) -> Tensor:
-        return gradient / _wide(torch.linalg.vector_norm(gradient.flatten(1), dim=1).clamp_min(TINY), gradient)
+        return gradient / _wide(_length(gradient).clamp_min(TINY), gradient)
 
     def size(self, images: Tensor, changed: Tensor) -> Tensor:
-        return torch.linalg.vector_norm((changed - images).flatten(1), dim=1)
+        return _length(changed - images)
 
 
 TINY = 1e-12
 ROUNDS = 20
+
+
+def _length(change: Tensor) -> Tensor:
+    return change.flatten(1).square().sum(dim=1).sqrt()
 
 
 def _wide(per_sample: Tensor, like: Tensor) -> Tensor:

@@ -37,10 +37,10 @@ class Ref:
     args: Args
     version: int
     positional: int = 0
-    given: frozenset[str] = field(default=frozenset(), compare=False)
+    shown: frozenset[str] = field(default=frozenset(), compare=False)
 
     def __str__(self) -> str:
-        return self._text(tuple(arg for arg in self.args if arg[0] in self.given))
+        return self._text(tuple(arg for arg in self.args if arg[0] in self.shown))
 
     @property
     def full(self) -> str:

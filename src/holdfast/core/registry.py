@@ -26,11 +26,13 @@ HOMES = {
     "corruption": "holdfast.corruptions",
     "attack": "holdfast.attacks",
     "metric": "holdfast.metrics",
+    "recipe": "holdfast.training",
 }
 CHANGES = ("corruption", "attack")
 ENTRY_POINTS = "holdfast"
 PLUGIN_FOLDERS = "HOLDFAST_PLUGINS"
 REQUIRED = object()
+TELLING = ("severity", "radius")  # always spelled out: a reader should not have to know the default
 
 Factory = TypeVar("Factory", bound=Callable[..., Any])
 
@@ -206,14 +208,14 @@ def _bound(entry: Entry, parsed: Parsed) -> Ref:
     for parameter in entry.parameters:
         if parameter.name in given:
             value = coerced(given[parameter.name], parameter.annotation, f"`{parameter.name}` of `{entry.name}`")
-            if not parameter.positional and _same(value, parameter.default):
-                del given[parameter.name]
         elif parameter.required:
             raise Misuse(f"`{entry.name}` needs `{parameter.name}`", hint=_usage(entry))
         else:
             value = coerced(parameter.default, parameter.annotation, f"`{parameter.name}` of `{entry.name}`")
         args.append((parameter.name, value))
-    return Ref(entry.kind, entry.name, tuple(args), entry.version, len(nameless), frozenset(given))
+    defaults = {parameter.name: parameter.default for parameter in entry.parameters}
+    shown = {name for name, value in args if name in nameless or name in TELLING or not _same(value, defaults[name])}
+    return Ref(entry.kind, entry.name, tuple(args), entry.version, len(nameless), frozenset(shown))
 
 
 def coerced(value: Value, annotation: Any, what: str) -> Value:
@@ -222,7 +224,7 @@ def coerced(value: Value, annotation: Any, what: str) -> Value:
         fits, result = _fit(value, option)
         if fits:
             return result
-    raise Misuse(f"{what} must be {_in_words(annotation)}, got `{value_text(value)}`")
+    raise Misuse(f"{what} must be {in_words(annotation)}, got `{value_text(value)}`")
 
 
 def _same(one: Value, other: Value) -> bool:
@@ -258,14 +260,15 @@ def _options(annotation: Any) -> tuple[Any, ...]:
     return typing.get_args(annotation) if is_union else (annotation,)
 
 
-def _in_words(annotation: Any) -> str:
+def in_words(annotation: Any) -> str:
+    """A parameter's type as a person would say it."""
     words = {int: "a whole number", float: "a number", str: "a word", bool: "true or false", types.NoneType: "none"}
     said = []
     for option in _options(annotation):
         if typing.get_origin(option) is Literal:
             said.append("one of " + ", ".join(value_text(item) for item in typing.get_args(option)))
         elif typing.get_origin(option) is tuple:
-            said.append("a list like [a,b] of " + _in_words(typing.get_args(option)[0]))
+            said.append("a list like [a,b] of " + in_words(typing.get_args(option)[0]))
         else:
             said.append(words.get(option, str(option)))
     return " or ".join(said)

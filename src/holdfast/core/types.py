@@ -111,10 +111,11 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What a change made of a batch. Everything but `facts` is per sample.
+    """What a change made of a batch. All tensors are per sample.
 
     `size` is the size of the perturbation in the threat's own units, `radius` the smallest radius that broke the
-    sample (sweeps and minimal attacks), `reasons` why a sample failed, `facts` provenance for the footer.
+    sample (sweeps and minimal attacks), `reasons` why a sample failed, by position. For the footer: `facts`, provenance
+    in words, and `tallies`, counts that add up over batches.
     """
 
     images: Tensor
@@ -124,6 +125,7 @@ class Changed:
     forwards: Tensor | None = None
     backwards: Tensor | None = None
     facts: dict[str, str] = field(default_factory=dict)
+    tallies: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

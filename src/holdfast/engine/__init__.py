@@ -1,1 +1,1 @@
-"""."""
+"""Plan, evaluate, resume."""

@@ -8,9 +8,9 @@ from typing import Protocol
 import numpy as np
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.intervals import wilson
 from holdfast.core.registry import register
 from holdfast.core.types import Score
-from holdfast.metrics.intervals import wilson
 from holdfast.store.rows import Rows
 
 

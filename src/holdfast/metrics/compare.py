@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.intervals import wilson
 from holdfast.core.types import Score
 from holdfast.metrics.accuracy import aligned
-from holdfast.metrics.intervals import mcnemar, paired_difference, wilson
+from holdfast.metrics.intervals import mcnemar, paired_difference
+from holdfast.metrics.summary import lines
 from holdfast.store.rows import Rows
+from holdfast.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,17 @@ class Comparison:
     only_other: int
     chance: float
     left_out: int
+
+    def record(self) -> dict[str, object]:
+        """Flat and plain, for CSV and JSON; shares are fractions."""
+        scores = {"one": self.one, "other": self.other, "difference": self.difference}
+        flat = {
+            f"{name}{part}": getattr(score, field)
+            for name, score in scores.items()
+            for part, field in (("", "value"), ("_low", "low"), ("_high", "high"))
+        }
+        counts = {"n": self.one.n, "only_one": self.only_one, "only_other": self.only_other, "left_out": self.left_out}
+        return {"scenario": self.scenario, **flat, **counts, "p": self.chance, "verdict": self.verdict}
 
     @property
     def verdict(self) -> str:
@@ -59,3 +74,19 @@ def compare(one: Rows, other: Rows) -> Comparison:
         chance=mcnemar(only_one, only_other),
         left_out=len(one) + len(other) - 2 * len(shared),
     )
+
+
+def comparisons(store: Store, one: str, other: str, *, scenarios: Sequence[str] = ()) -> list[Comparison]:
+    """Every scenario under which both models were measured, each on its largest choice of samples."""
+    first = {made.footer.scenario: made.footer for made in lines(store, models=[one], scenarios=scenarios)}
+    second = {made.footer.scenario: made.footer for made in lines(store, models=[other], scenarios=scenarios)}
+    known = {footer.model for footer in store.footers().values()}
+    for model, found in ((one, first), (other, second)):
+        if model not in known:
+            raise unknown("measured model", model, known)
+        if not found:
+            raise HoldfastError(f"`{model}` was not measured under {', '.join(scenarios)}")
+    shared = [scenario for scenario in first if scenario in second]
+    if not shared:
+        raise HoldfastError(f"`{one}` and `{other}` were measured under no scenario in common")
+    return [compare(store.read(first[name].key), store.read(second[name].key)) for name in shared]

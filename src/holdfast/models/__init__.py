@@ -1,1 +1,26 @@
-"""."""
+"""Classifiers from many sources behind one protocol, each with a card, and checks of what their numbers will mean.
+
+models.load("fashion-standard")                                  bundled
+models.load("file:w.safetensors,architecture=resnet18-cifar")    weights on disk
+models.wrap(net, name="mine", mean=mean, std=std)                a live module
+models.check(classifier, images, labels)                         flags, with what to do about them
+"""
+
+from holdfast.models.check import check
+from holdfast.models.classifier import TorchClassifier, normalised, weights_digest
+from holdfast.models.header import SavedModel, read_card
+from holdfast.models.loading import load, prepared, wrap
+from holdfast.models.saving import save_model
+
+__all__ = [
+    "SavedModel",
+    "TorchClassifier",
+    "check",
+    "load",
+    "normalised",
+    "prepared",
+    "read_card",
+    "save_model",
+    "weights_digest",
+    "wrap",
+]

@@ -18,6 +18,10 @@ FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 TEMPORARY = ".tmp"
 
 
+class NoRoom(HoldfastError):  # noqa: N818 - says what is wrong
+    """The disk is full: nothing more can be kept, so nothing more is measured."""
+
+
 class Files:
     """A folder on a local disk or any fsspec filesystem."""
 
@@ -45,7 +49,7 @@ class Files:
         except OSError as error:
             self._discard(temporary)
             if error.errno in FULL:
-                raise HoldfastError(
+                raise NoRoom(
                     f"no room left to write {path} ({error.strerror})",
                     hint="everything finished before is kept: free some space and run the same command again",
                 ) from error

@@ -59,6 +59,7 @@ class Footer:
     device: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     facts: dict[str, str] = field(default_factory=dict)
+    tallies: dict[str, int] = field(default_factory=dict)
     flags: tuple[Flag, ...] = ()
     command: str = ""
     digest: str = ""

@@ -1,1 +1,1 @@
-"""."""
+"""Reference models: standard, noise-augmented and adversarial training on any threat."""

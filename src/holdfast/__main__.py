@@ -1,0 +1,34 @@
+"""The entry point: errors become a message and an exit code here, and nowhere else."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+
+def main() -> None:
+    """Runs the command line."""
+    from holdfast.cli.app import app
+    from holdfast.core.errors import HoldfastError, HoldfastWarning
+
+    warnings.filterwarnings("once", category=HoldfastWarning)
+    warnings.showwarning = _shown
+    try:
+        app()
+    except HoldfastError as error:
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.stderr.write("stopped; everything finished is kept, and the same command goes on from here\n")
+        sys.exit(1)
+    except BrokenPipeError:  # the reader of our output left, as `| head` does
+        sys.stderr.close()
+        sys.exit(0)
+
+
+def _shown(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    sys.stderr.write(f"warning: {message}\n" if category.__name__ == "HoldfastWarning" else f"{message}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""The commands, put together."""
+
+from __future__ import annotations
+
+import typer
+
+from holdfast.cli import catalogue, data, evaluating, pages, reading
+
+app = typer.Typer(
+    name="holdfast",
+    help="Measures how an image classifier holds up when the world changes: corruptions, natural shifts and attacks, "
+    "per sample, with intervals.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Start with: holdfast demo",
+)
+
+
+@app.callback(invoke_without_command=True)
+def top(version: bool = typer.Option(False, "--version", help="Show the version and stop.", is_eager=True)) -> None:
+    if version:
+        from holdfast import __version__
+
+        typer.echo(f"holdfast {__version__}")
+        raise typer.Exit
+
+
+app.command("demo")(evaluating.demo)
+app.command("list")(catalogue.list_kind)
+app.command("show")(catalogue.show)
+app.command("check")(evaluating.check)
+app.command("plan")(evaluating.plan)
+app.command("evaluate")(evaluating.evaluate)
+app.command("status")(reading.status)
+app.command("verify")(reading.verify)
+app.command("scores")(reading.scores)
+app.command("compare")(reading.compare)
+app.command("explain")(reading.explain)
+app.command("report")(pages.report)
+app.command("train")(evaluating.train)
+app.add_typer(data.app, name="data")

@@ -1,0 +1,133 @@
+"""What there is: list and show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.cli.output import JsonOption, out, print_json, print_table
+
+if TYPE_CHECKING:
+    from holdfast.core.registry import Entry
+
+PLURALS = {
+    "attacks": "attack",
+    "architectures": "architecture",
+    "corruptions": "corruption",
+    "datasets": "dataset",
+    "metrics": "metric",
+    "models": "model",
+    "recipes": "recipe",
+}
+KINDS = [*PLURALS, "suites"]
+
+
+def list_kind(
+    kind: Annotated[str, typer.Argument(help=", ".join(KINDS))],
+    json: JsonOption = False,
+) -> None:
+    """What there is of a kind."""
+    from holdfast.core.errors import unknown
+    from holdfast.core.registry import registry
+
+    if kind in ("suites", "suite"):
+        records = _suite_records()
+    elif (single := PLURALS.get(kind, kind)) in PLURALS.values():
+        records = [_record(entry) for entry in registry.entries(single).values()]
+    else:
+        raise unknown("kind", kind, KINDS)
+    if json:
+        print_json(records)
+    else:
+        print_table(
+            ["name", "what it is", "source"], [[str(r["name"]), str(r["summary"]), str(r["source"])] for r in records]
+        )
+
+
+def show(
+    ref: Annotated[
+        str, typer.Argument(help="A name or ref: pgd-linf, gaussian-noise:severity=3, fashion-mnist-2k, demo")
+    ],
+    json: JsonOption = False,
+) -> None:
+    """One component: what it does, its parameters and defaults, where it comes from."""
+    from holdfast.core.errors import unknown
+    from holdfast.core.refs import parse_ref
+    from holdfast.core.registry import registry
+    from holdfast.core.suites import load_suite, suites
+
+    name = parse_ref(ref).name
+    if name in suites():
+        suite = load_suite(name)
+        if json:
+            print_json({"kind": "suite", "name": suite.name, "title": suite.title, "scenarios": list(suite.scenarios)})
+            return
+        out.print(f"[bold]{suite.name}[/]  suite, {len(suite.scenarios)} scenarios\n{suite.title}\n")
+        print_table(["scenario"], [[text] for text in suite.scenarios])
+        return
+    everything: dict[str, Entry] = {}
+    for kind in PLURALS.values():
+        for known, entry in registry.entries(kind).items():
+            everything.setdefault(known, entry)
+    if name not in everything:
+        raise unknown("component", name, [*everything, *suites()])
+    entry = everything[name]
+    bound = registry.bind(entry.kind, ref) if ref.strip() != name else None
+    if json:
+        print_json(_record(entry) | ({"full": bound.full, "key": bound.key} if bound is not None else {}))
+        return
+    out.print(f"[bold]{entry.name}[/]  {entry.kind}, version {entry.version}")
+    out.print(entry.doc, markup=False)
+    if entry.source:
+        out.print(f"\nsource: {entry.source}", markup=False)
+    if entry.parameters:
+        out.print()
+        print_table(
+            ["parameter", "default", "type"],
+            [[str(p[key]) for key in ("name", "default", "type")] for p in _parameters(entry)],
+        )
+    if bound is not None:
+        out.print(f"\n{bound.full}\nkey {bound.key}", markup=False)
+
+
+def _record(entry: Entry) -> dict[str, object]:
+    return {
+        "kind": entry.kind,
+        "name": entry.name,
+        "version": entry.version,
+        "summary": entry.summary,
+        "source": entry.source,
+        "tags": list(entry.tags),
+        "parameters": _parameters(entry),
+    }
+
+
+def _parameters(entry: Entry) -> list[dict[str, object]]:
+    from holdfast.core.registry import in_words
+    from holdfast.core.values import value_text
+
+    return [
+        {
+            "name": parameter.name,
+            "default": "required" if parameter.required else value_text(parameter.default),
+            "type": in_words(parameter.annotation),
+        }
+        for parameter in entry.parameters
+    ]
+
+
+def _suite_records() -> list[dict[str, object]]:
+    from holdfast.core.suites import load_suite, suites
+
+    loaded = [load_suite(name) for name in suites()]
+    return [
+        {
+            "kind": "suite",
+            "name": suite.name,
+            "summary": suite.title,
+            "source": suite.source,
+            "scenarios": len(suite.scenarios),
+        }
+        for suite in loaded
+    ]

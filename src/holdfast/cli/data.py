@@ -1,0 +1,118 @@
+"""`holdfast data`: the files of the standard datasets."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from holdfast.datasets.mirrors import Progress
+
+app = typer.Typer(name="data", help="The files of the standard datasets: list, get, verify.", no_args_is_help=True)
+
+WIDE = 240  # columns when nobody is looking: one line per row
+Fact = dict[str, object]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command("list")
+def list_(as_json: Json = False) -> None:
+    """What there is to get, and what is here."""
+    from holdfast.core.registry import registry
+    from holdfast.datasets.files import data_root, downloads
+
+    known = registry.entries("dataset")
+    facts: list[Fact] = [
+        {
+            "name": download.name,
+            "state": download.state,
+            "megabytes": download.megabytes,
+            "licence": download.licence,
+            "folder": str(download.home),
+            "summary": known[download.name].summary if download.name in known else "",
+        }
+        for download in downloads()
+    ]
+    _show(facts, as_json, hidden=("licence", "folder"))
+    typer.echo(f"files go to {data_root()}", err=True)
+
+
+@app.command()
+def get(
+    names: Annotated[list[str], typer.Argument(metavar="NAME…", help="Datasets, as `holdfast data list` names them.")],
+    offline: Annotated[bool, typer.Option("--offline", help="Use no network: fail when files are missing.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Get files again that are here and right.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Get the files of datasets; what is here and right stays, a download that broke off goes on."""
+    from holdfast.datasets.files import downloads
+    from holdfast.datasets.getting import get as get_files
+
+    facts: list[Fact] = []
+    wanted = downloads(names)
+    with _progress() as progress:
+        for download in wanted:
+            got = get_files(download, force=force, offline=offline, progress=progress)
+            facts.append({"name": got.dataset, "from": got.mirror or "already here", "folder": str(got.folder)})
+    _show(facts, as_json)
+
+
+@app.command()
+def verify(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME…]", help="Default: all that are here.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Compare files with their published checksums; fails when one is damaged, or a named dataset is incomplete."""
+    from holdfast.core.errors import HoldfastError
+    from holdfast.datasets.files import downloads
+    from holdfast.datasets.files import verify as verify_files
+
+    chosen = [download for download in downloads(names or ()) if names or download.state != "missing"]
+    checked = [file for download in chosen for file in verify_files(download)]
+    _show([{**file._asdict(), "path": str(file.path)} for file in checked], as_json, hidden=("expected", "got"))
+    wrong = [file for file in checked if file.state == "damaged" or (names and file.state == "missing")]
+    if wrong:
+        told = [f"  {file.path} is {file.state}" + (f", got {file.got}" if file.got else "") for file in wrong]
+        again = " ".join(dict.fromkeys(file.dataset for file in wrong))
+        raise HoldfastError("\n".join(["not as published:", *told]), hint=f"run `holdfast data get {again}`")
+
+
+def _show(facts: list[Fact], as_json: bool, *, hidden: tuple[str, ...] = ()) -> None:
+    """Data on stdout: JSON, or columns for a person."""
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    columns = [name for name in (facts[0] if facts else ()) if name not in hidden]
+    for name in columns:
+        table.add_column(name, justify="right" if name == "megabytes" else "left", overflow="fold")
+    for fact in facts:
+        table.add_row(*(Text(str(fact[name])) for name in columns))
+    Console(width=None if sys.stdout.isatty() else WIDE).print(table)
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Progress]:
+    """A bar per address on stderr."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def report(what: str, done: int, total: int | None) -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total)
+            bars.update(tasks[what], completed=done, total=total)
+
+        yield report

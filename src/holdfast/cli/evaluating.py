@@ -1,0 +1,297 @@
+"""The commands that measure: demo, check, plan, evaluate, train."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.cli.output import (
+    STORE,
+    JsonOption,
+    StoreOption,
+    err,
+    interval,
+    out,
+    parse_share,
+    print_json,
+    print_table,
+    seconds_text,
+)
+
+if TYPE_CHECKING:
+    from holdfast.core.suites import Suite
+    from holdfast.engine.evaluate import Outcome
+
+Models = Annotated[list[str], typer.Argument(help="Model refs, as `holdfast list models` shows them.")]
+SuiteOption = Annotated[str | None, typer.Option("--suite", help="A suite by name, or the path of a .toml file.")]
+ScenarioOption = Annotated[
+    list[str] | None, typer.Option("--scenario", help="DATASET+CHANGE+…; may be given several times.")
+]
+DatasetOption = Annotated[str | None, typer.Option("--dataset", help="Dataset instead of the suite's own.")]
+SamplesOption = Annotated[
+    int | None, typer.Option("--samples", help="Measure this many samples, each class in proportion.")
+]
+PrecisionOption = Annotated[
+    str | None, typer.Option("--precision", help="Stop once the interval is ± this narrow, e.g. 1%.")
+]
+SeedOption = Annotated[int, typer.Option("--seed", help="Seed of every random draw.")]
+DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1 …")]
+BatchOption = Annotated[
+    int | None, typer.Option("--batch-size", help="Samples in flight; found by itself if not given.")
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")]
+
+
+def demo(
+    out_dir: Annotated[Path, typer.Option("--out", "-o", help="Where rows and reports go.")] = Path("holdfast-demo"),
+    samples: Annotated[int | None, typer.Option("--samples", help="Samples per scenario.")] = None,
+    device: DeviceOption = "auto",
+    quiet: QuietOption = False,
+) -> None:
+    """The whole job on bundled data: evaluate bundled models, print the scores, write a report for each."""
+    from holdfast.cli.progress import watching
+    from holdfast.core.suites import load_suite
+    from holdfast.engine.evaluate import evaluate as run
+    from holdfast.site.report import write_report
+    from holdfast.store import Store
+
+    suite = load_suite("demo")
+    store = Store(str(out_dir / "store"))
+    begun = time.perf_counter()
+    err.print(f"{len(suite.models)} bundled models under {len(suite.scenarios)} scenarios of {suite.dataset}")
+    with watching(quiet=quiet) as watcher:
+        outcomes = run(
+            suite.models, suite.scenarios, store=store, samples=samples or suite.samples, device=device, watcher=watcher
+        )
+    _matrix(outcomes)
+    out.print("\nper cell: share right in percent, ± half of the 95 % interval; +n-samples as `n` below", style="dim")
+    reports = [write_report(store, model, out_dir / f"{model}.html") for model in suite.models]
+    out.print(f"\n{sum(len(o.rows) for o in outcomes if o.rows is not None):,} rows in {store.url}")
+    for report in reports:
+        out.print(f"report: {report}", soft_wrap=True)
+    err.print(f"took {time.perf_counter() - begun:.0f} s")
+    _fail_if_any(outcomes)
+
+
+def check(
+    model: Annotated[str, typer.Argument(help="A model ref.")],
+    dataset: Annotated[str | None, typer.Option("--dataset", help="Images to check it on.")] = None,
+    device: DeviceOption = "auto",
+    json: JsonOption = False,
+) -> None:
+    """Is the model eligible, and is a number going to mean anything? Exit 1 where a flag is an error."""
+    from dataclasses import asdict
+
+    from holdfast.core.registry import registry
+    from holdfast.engine.device import pick_device
+    from holdfast.engine.jobs import Workshop, flags_on
+    from holdfast.engine.jobs import fits as must_fit
+
+    workshop = Workshop(pick_device(device))
+    _, classifier = workshop.model(registry.bind("model", model))
+    images = workshop.dataset(registry.bind("dataset", dataset or _default_dataset()))
+    must_fit(classifier.card, images.card, images.labels)
+    flags = flags_on(classifier, images, workshop.device)
+    if json:
+        print_json({"model": model, "card": asdict(classifier.card), "flags": [asdict(flag) for flag in flags]})
+    else:
+        card = classifier.card
+        out.print(
+            f"[bold]{card.name}[/]  {card.parameters:,} parameters, {card.classes} classes, weights {card.weights[:12]}"
+        )
+        if not flags:
+            out.print("nothing to flag: the numbers will mean what they say")
+        for flag in flags:
+            out.print(f"[bold]{flag.level}[/] {flag.name}: {flag.explanation}")
+    if any(flag.level == "error" for flag in flags):
+        raise typer.Exit(1)
+
+
+def plan(
+    models: Models,
+    suite: SuiteOption = None,
+    scenario: ScenarioOption = None,
+    dataset: DatasetOption = None,
+    samples: SamplesOption = None,
+    precision: PrecisionOption = None,
+    seed: SeedOption = 0,
+    device: DeviceOption = "auto",
+    store: StoreOption = STORE,
+    json: JsonOption = False,
+) -> None:
+    """What would run, what is done, and what the rest will cost at most."""
+    from dataclasses import asdict
+
+    from holdfast.engine.jobs import Wanted
+    from holdfast.engine.plan import plan as planned_runs
+    from holdfast.store import Store
+
+    chosen, scenarios = _scenarios(suite, scenario, dataset)
+    wanted = Wanted(seed, samples or (chosen.samples if chosen else None), parse_share(precision, "--precision"))
+    with err.status("measuring the pace of each model"):
+        planned = planned_runs(models, scenarios, store=Store(store), wanted=wanted, device=device)
+    rest = sum(run.seconds or 0.0 for run in planned)
+    if json:
+        print_json({"runs": [asdict(run) | {"state": run.state} for run in planned], "seconds": rest})
+        return
+    print_table(
+        ["model", "scenario", "state", "samples", "done", "passes each", "at most"],
+        [
+            [
+                run.model,
+                run.scenario,
+                run.state if run.problem is None else f"{run.state}: {run.problem}",
+                f"{run.samples:,}",
+                f"{run.done:,}",
+                f"{run.cost.forwards}+{run.cost.backwards}",
+                "" if run.seconds is None else seconds_text(run.seconds),
+            ]
+            for run in planned
+        ],
+        right=["samples", "done", "passes each", "at most"],
+    )
+    counts = {
+        state: sum(run.state == state for run in planned) for state in ("done", "under way", "to do", "cannot run")
+    }
+    said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+    out.print(f"\n{said}; at most {seconds_text(rest)} left. Attacks end early on samples they break.")
+
+
+def evaluate(
+    models: Models,
+    suite: SuiteOption = None,
+    scenario: ScenarioOption = None,
+    dataset: DatasetOption = None,
+    samples: SamplesOption = None,
+    precision: PrecisionOption = None,
+    seed: SeedOption = 0,
+    device: DeviceOption = "auto",
+    batch_size: BatchOption = None,
+    store: StoreOption = STORE,
+    pictures: Annotated[int, typer.Option(help="Samples per run to keep as pictures for the report.")] = 6,
+    quiet: QuietOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Measure models under scenarios. What is done is not done again; Ctrl-C is safe and the same command resumes."""
+    from holdfast.cli.progress import watching
+    from holdfast.engine.evaluate import evaluate as run
+    from holdfast.metrics.summary import line
+    from holdfast.store import Store
+
+    chosen, scenarios = _scenarios(suite, scenario, dataset)
+    with watching(quiet=quiet) as watcher:
+        outcomes = run(
+            models,
+            scenarios,
+            store=Store(store),
+            seed=seed,
+            samples=samples or (chosen.samples if chosen else None),
+            precision=parse_share(precision, "--precision"),
+            device=device,
+            batch_size=batch_size,
+            pictures=pictures,
+            watcher=watcher,
+        )
+    if json:
+        print_json(
+            [
+                line(outcome.rows).record()
+                if outcome.rows is not None
+                else {"model": outcome.model, "scenario": outcome.scenario, "error": str(outcome.error)}
+                for outcome in outcomes
+            ]
+        )
+    else:
+        _lines(outcomes)
+    _fail_if_any(outcomes)
+
+
+def train(
+    recipe: Annotated[str, typer.Argument(help="A recipe, as `holdfast list recipes` shows them.")],
+    out_file: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Model file to write; RECIPE.safetensors.")
+    ] = None,
+    device: DeviceOption = "auto",
+) -> None:
+    """Train a reference model from a recipe."""
+    from holdfast.core.registry import registry
+    from holdfast.engine.device import pick_device
+    from holdfast.training.train import train as trained
+
+    made = registry.build(registry.bind("recipe", recipe))
+    path = trained(
+        made,
+        out=out_file or Path(f"{made.name}.safetensors"),
+        device=pick_device(device),
+        said=lambda epoch, loss, right: err.print(
+            f"epoch {epoch + 1}/{made.epochs}  loss {loss:.4f}  right as trained {100 * right:.1f} %"
+        ),
+    )
+    out.print(str(path))
+
+
+def _default_dataset() -> str:
+    from holdfast.datasets import DEFAULT
+
+    return DEFAULT
+
+
+def _scenarios(suite: str | None, scenario: list[str] | None, dataset: str | None) -> tuple[Suite | None, list[str]]:
+    """What to run: a suite's scenarios, those given, or both; with neither, the clean default dataset."""
+    from holdfast.core.suites import expanded, load_suite
+
+    chosen = load_suite(suite, dataset=dataset) if suite is not None else None
+    given = [text for pattern in scenario or [] for text in expanded(pattern)]
+    if chosen is None and not given:
+        given = [dataset or _default_dataset()]
+    return chosen, [*(chosen.scenarios if chosen else ()), *given]
+
+
+def _lines(outcomes: list[Outcome]) -> None:
+    from holdfast.metrics.summary import line
+
+    rows = []
+    for outcome in outcomes:
+        if outcome.rows is None:
+            rows.append([outcome.model, outcome.scenario, "failed", "", "", "", ""])
+            continue
+        made = line(outcome.rows)
+        footer = made.footer
+        flags = ", ".join(flag.name for flag in made.flags)
+        of = f"{made.accuracy.n:,}" + (f" of {footer.population:,}" if footer.is_partial else "")
+        rows.append(
+            [footer.model, footer.scenario, interval(made.accuracy), of, str(made.failed), flags, footer.key[:10]]
+        )
+    print_table(["model", "scenario", "right", "n", "failed", "flags", "run"], rows, right=["n", "failed"])
+
+
+def _matrix(outcomes: list[Outcome]) -> None:
+    """Scenarios down, models across."""
+    from holdfast.metrics.summary import line
+
+    models = list(dict.fromkeys(outcome.model for outcome in outcomes))
+    cells = {}
+    for outcome in outcomes:
+        if outcome.rows is None:
+            cells[outcome.scenario, outcome.model] = "failed"
+            continue
+        score = line(outcome.rows).accuracy
+        cells[outcome.scenario, outcome.model] = f"{100 * score.value:.1f} ±{50 * (score.high - score.low):.1f}"
+    scenarios = list(dict.fromkeys(outcome.scenario for outcome in outcomes))
+    print_table(
+        ["scenario", *models],
+        [[name, *[cells.get((name, model), "") for model in models]] for name in scenarios],
+        right=models,
+    )
+
+
+def _fail_if_any(outcomes: list[Outcome]) -> None:
+    failed = [outcome for outcome in outcomes if outcome.error is not None]
+    if failed:
+        err.print(f"{len(failed)} of {len(outcomes)} runs failed:")
+        for outcome in failed:
+            err.print(f"  {outcome.model} under {outcome.scenario}: {outcome.error}", markup=False)
+        raise typer.Exit(1)

@@ -1,0 +1,90 @@
+"""Data on stdout, messages on stderr: tables for people, JSON and CSV for programs."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from holdfast.core.errors import Misuse
+from holdfast.core.types import Score
+
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False)
+
+STORE = "holdfast-store"
+StoreOption = Annotated[
+    str, typer.Option("--store", help="Folder or fsspec path of the rows.", envvar="HOLDFAST_STORE")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
+
+
+def print_json(value: object) -> None:
+    """JSON with NaN and infinity as null: every reader takes it."""
+    sys.stdout.write(json.dumps(_plain(value), indent=2, ensure_ascii=False, default=str) + "\n")
+
+
+def print_csv(records: Sequence[Mapping[str, object]]) -> None:
+    if not records:
+        return
+    writer = csv.DictWriter(sys.stdout, list(records[0]), lineterminator="\n")
+    writer.writeheader()
+    for record in records:
+        writer.writerow({name: _cell(value) for name, value in record.items()})
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> None:
+    """A table as wide as its content where output is piped, fitted to the screen where it is not."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console = out if sys.stdout.isatty() else Console(highlight=False, width=max(200, out.width))
+    console.print(table)
+
+
+def interval(score: Score | None) -> str:
+    return "" if score is None else score.percent()
+
+
+def parse_share(text: str | None, option: str) -> float | None:
+    """`1%`, `0.01` or `1/100` as a fraction."""
+    from holdfast.core.values import parse_value
+
+    if text is None:
+        return None
+    value = parse_value(text.strip().removesuffix("%"))
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Misuse(f"{option} is a share such as 1% or 0.01, got `{text}`")
+    return float(value) / 100 if text.strip().endswith("%") else float(value)
+
+
+def seconds_text(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.1f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def _cell(value: object) -> object:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

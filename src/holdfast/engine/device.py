@@ -1,0 +1,108 @@
+"""The device: which one, how many samples it takes at once, and what to do when that was too many."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import platform
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import torch
+
+from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.types import Classifier, DatasetCard
+
+CPU_WIDTH = 128  # fastest of 32…512 for the bundled models on two cores; larger images take fewer
+CPU_PIXELS = 128 * 32 * 32
+GPU_MOST = 1024
+GPU_SHARE = 0.5  # of free memory: attacks hold several copies of a batch
+
+Result = TypeVar("Result")
+
+
+def pick_device(name: str = "auto") -> torch.device:
+    """The device asked for, or the best there is."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        hint = "use --device auto, cpu or cuda"
+        raise Misuse(f"no device `{name}` here: {str(error).splitlines()[0]}", hint=hint) from error
+    return device
+
+
+def device_name(device: torch.device) -> str:
+    if device.type == "cuda":
+        return str(torch.cuda.get_device_name(device))
+    return f"{device.type}, {platform.processor() or platform.machine()}, {torch.get_num_threads()} threads"
+
+
+@contextlib.contextmanager
+def full_precision() -> Iterator[None]:
+    """Float32 throughout: no TF32 in convolutions or products, so that numbers agree between devices."""
+    before = torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
+    torch.backends.cudnn.allow_tf32 = False
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.allow_tf32 = before[0]
+        torch.set_float32_matmul_precision(before[1])
+
+
+class Width:
+    """How many samples go through the model at once; halves itself when memory runs out."""
+
+    def __init__(self, value: int) -> None:
+        if value < 1:
+            raise Misuse(f"a batch size is 1 or more, got {value}")
+        self.value = value
+
+    @classmethod
+    def for_model(cls, model: Classifier, dataset: DatasetCard, device: torch.device) -> Width:
+        """A width that fits: by image size on a CPU, by measured memory on a GPU."""
+        pixels = dataset.size[0] * dataset.size[1]
+        if device.type != "cuda":
+            return cls(_power_of_two(min(CPU_WIDTH, max(8, CPU_PIXELS // pixels))))
+        probe = torch.zeros(8, dataset.channels, *dataset.size, device=device, requires_grad=model.card.differentiable)
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        logits = model(probe)
+        if logits.requires_grad:
+            torch.autograd.grad(logits.sum(), probe)
+        each = max(1, (torch.cuda.max_memory_allocated(device) - before) // 8)
+        free, _ = torch.cuda.mem_get_info(device)
+        return cls(_power_of_two(max(1, min(GPU_MOST, int(GPU_SHARE * free / each)))))
+
+    def recovering(self, work: Callable[[int], Result], said: Callable[[str], None]) -> Result:
+        """Does the work at this width, at half of it after running out of memory, and so on down to one sample."""
+        while True:
+            try:
+                return work(self.value)
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                if self.value == 1:
+                    raise HoldfastError(
+                        "out of memory with a single sample in flight",
+                        hint="use a device with more memory, smaller images, or a smaller model",
+                    ) from error
+                self.value = max(1, self.value // 2)
+            gc.collect()
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+            said(f"out of memory: going on with {self.value} samples at a time")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    text = str(error).lower()
+    return "out of memory" in text or "can't allocate memory" in text
+
+
+def _power_of_two(value: int) -> int:
+    return 1 << (max(1, value).bit_length() - 1)

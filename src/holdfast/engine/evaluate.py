@@ -1,0 +1,257 @@
+"""Evaluate: measure what the store does not hold yet, keep every finished shard, resume where it stopped."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TypeVar
+
+import numpy as np
+import pyarrow
+import torch
+from numpy.typing import NDArray
+
+import holdfast
+from holdfast.core.errors import HoldfastError
+from holdfast.core.intervals import wilson
+from holdfast.core.refs import Ref, Scenario
+from holdfast.core.types import Classifier, Flag, Score
+from holdfast.engine.device import Width, device_name, full_precision, pick_device
+from holdfast.engine.gallery import add_pictures
+from holdfast.engine.jobs import Job, Wanted, Workshop, read_models, read_scenarios
+from holdfast.engine.loading import Shard, shards_ahead
+from holdfast.engine.measure import measure
+from holdfast.engine.watch import Silent, Watcher
+from holdfast.store import Footer, Rows, Store
+from holdfast.store.files import NoRoom
+from holdfast.store.rows import to_rows
+
+SHARD = 512  # samples: fixed, so that a resumed run meets the same batches as an undisturbed one
+KEEP_EVERY = 2.0  # seconds between writes of finished shards: what a kill can cost
+CHECKPOINT = 100  # samples between looks at the precision, so that where a run stops does not depend on its batches
+ZERO_SHARE = 0.01
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one run ended: without rows it failed, and `error` says why; not `fresh`: it was done before."""
+
+    model: str
+    scenario: str
+    rows: Rows | None
+    fresh: bool = False
+    error: HoldfastError | None = None
+
+
+def evaluate(
+    models: str | Ref | Classifier | Sequence[str | Ref | Classifier],
+    scenarios: str | Scenario | Sequence[str | Scenario],
+    *,
+    store: Store | str = "holdfast-store",
+    seed: int = 0,
+    samples: int | None = None,
+    precision: float | None = None,
+    device: str = "auto",
+    batch_size: int | None = None,
+    pictures: int = 6,
+    watcher: Watcher | None = None,
+) -> list[Outcome]:
+    """Measures every model under every scenario. What the store holds already is not measured again.
+
+    One run that fails does not stop the others: its outcome carries the error. A full disk stops everything.
+    """
+    watcher = watcher or Silent()
+    store = Store(store) if isinstance(store, str) else store
+    wanted = Wanted(seed, samples, precision)
+    asked_models, asked_scenarios = read_models(_listed(models)), read_scenarios(_listed(scenarios))
+    workshop = Workshop(pick_device(device))
+    watcher.planned(len(asked_models) * len(asked_scenarios))
+    outcomes = []
+    with full_precision():
+        for model in asked_models:
+            for scenario in asked_scenarios:
+                name = str(model) if isinstance(model, Ref) else model.card.name
+                try:
+                    job = workshop.job(model, scenario, wanted)
+                    outcomes.append(_done(job, store, workshop, batch_size, pictures, watcher))
+                except NoRoom:
+                    raise
+                except HoldfastError as error:
+                    outcomes.append(Outcome(name, str(scenario), None, error=error))
+                    watcher.note(f"{name} under {scenario}: {error}")
+    return outcomes
+
+
+def _listed(items: Item | Sequence[Item]) -> Sequence[Item]:
+    return items if isinstance(items, list | tuple) else [items]  # type: ignore[list-item]
+
+
+def _done(
+    job: Job, store: Store, workshop: Workshop, batch_size: int | None, pictures: int, watcher: Watcher
+) -> Outcome:
+    run, device = job.run, workshop.device
+    if store.has(run.key):
+        rows = store.read(run.key)
+        watcher.began(run, len(rows), len(rows))
+        watcher.ended(run, "done before", _standing(rows))
+        return Outcome(str(run.model), str(run.scenario), rows)
+    width = Width(batch_size) if batch_size is not None else Width.for_model(job.model, job.dataset.card, device)
+    rows = Evaluation(job, store, device, width, watcher, workshop.flags(job)).finished()
+    if pictures:
+        add_pictures(store, job, rows, device, width, pictures)
+    watcher.ended(run, "measured", _standing(rows))
+    return Outcome(str(run.model), str(run.scenario), rows, fresh=True)
+
+
+@dataclass
+class Evaluation:
+    """One run under way."""
+
+    job: Job
+    store: Store
+    device: torch.device
+    width: Width
+    watcher: Watcher
+    flags: tuple[Flag, ...]
+    kept: list[Rows] = field(default_factory=list)
+    right: dict[str, bool] = field(default_factory=dict)
+    started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+    def finished(self) -> Rows:
+        """Measures what is missing and writes the run's rows. Ctrl-C keeps every finished shard."""
+        job, run = self.job, self.job.run
+        self._adopt()
+        order = [job.dataset.ids[i] for i in job.order]
+        self.watcher.began(run, len(order), sum(name in self.right for name in order))
+        fresh: list[Rows] = []
+        since = time.perf_counter()
+        try:
+            for shard in shards_ahead(job.dataset, self._missing(order)):
+                if self._reached(order) is not None:
+                    break
+                fresh.append(self._measured(shard))
+                if time.perf_counter() - since >= KEEP_EVERY:
+                    self._keep(fresh)
+                    since = time.perf_counter()
+        except BaseException:
+            self._keep(fresh)
+            raise
+        self.kept += fresh
+        wanted = order[: self._reached(order)]
+        place = {name: i for i, name in enumerate(job.dataset.ids)}
+        wanted.sort(key=place.__getitem__)
+        return self.store.finish(self.kept, wanted, self._final_footer())
+
+    def _adopt(self) -> None:
+        """Takes over finished shards of this run, and rows of the same measurement on another choice of samples."""
+        self.kept = [*self.store.parts(self.job.run.key), *self.store.siblings(self.job.footer)]
+        for rows in self.kept:
+            self.right.update(zip(rows.ids, rows.correct.tolist(), strict=True))
+
+    def _missing(self, order: list[str]) -> list[NDArray[np.int64]]:
+        """Shards of the fixed division that are not wholly there."""
+        positions = self.job.order
+        divided = [positions[i : i + SHARD] for i in range(0, len(positions), SHARD)]
+        named = [order[i : i + SHARD] for i in range(0, len(order), SHARD)]
+        return [
+            shard for shard, names in zip(divided, named, strict=True) if any(name not in self.right for name in names)
+        ]
+
+    def _measured(self, shard: Shard) -> Rows:
+        setting, begun = self.job.setting(self.device), time.perf_counter()
+        measured = self.width.recovering(lambda width: measure(setting, shard, width=width), self.watcher.note)
+        footer = replace(
+            self._footer(),
+            seconds=time.perf_counter() - begun,
+            facts=measured.facts,
+            tallies=measured.tallies,
+            forwards=int(measured.predictions.forwards.sum()),
+            backwards=int(measured.predictions.backwards.sum()),
+        )
+        rows = to_rows(measured.predictions, footer)
+        self.right.update(zip(rows.ids, rows.correct.tolist(), strict=True))
+        self.watcher.advanced(self.job.run, len(rows), wilson(sum(self.right.values()), len(self.right)))
+        return rows
+
+    def _reached(self, order: list[str]) -> int | None:
+        """How many samples suffice for the precision asked for; None while there are not enough."""
+        precision = self.job.run.precision
+        if precision is None:
+            return None
+        right = 0
+        for i, name in enumerate(order, 1):
+            if name not in self.right:
+                return None
+            right += self.right[name]
+            if i % CHECKPOINT == 0 and _half_width(wilson(right, i)) <= precision:
+                return i
+        return None
+
+    def _keep(self, fresh: list[Rows]) -> None:
+        """Writes finished shards, so that whatever happens next they are there."""
+        while fresh:
+            self.store.add_part(fresh[0])
+            self.kept.append(fresh.pop(0))
+
+    def _footer(self) -> Footer:
+        about = device_name(self.device)
+        return replace(self.job.footer, started=self.started, device=about, versions=versions(), flags=self.flags)
+
+    def _final_footer(self) -> Footer:
+        own = [rows.footer for rows in self.kept if rows.footer.key == self.job.run.key]
+        others = [rows.footer for rows in self.kept if rows.footer.key != self.job.run.key]
+        facts = {name: text for footer in [*others, *own] for name, text in footer.facts.items()}
+        if others:
+            facts["rows taken over from"] = ", ".join(footer.key for footer in others)
+        tallies: dict[str, int] = {}
+        for footer in own:
+            for name, count in footer.tallies.items():
+                tallies[name] = tallies.get(name, 0) + count
+        return replace(
+            self._footer(),
+            flags=self.flags + tally_flags(tallies),
+            started=min((footer.started for footer in own), default=self.started),
+            finished=datetime.now(UTC).isoformat(timespec="seconds"),
+            seconds=sum(footer.seconds for footer in own),
+            forwards=sum(footer.forwards for footer in own),
+            backwards=sum(footer.backwards for footer in own),
+            facts=facts,
+            tallies=tallies,
+        )
+
+
+def tally_flags(tallies: dict[str, int]) -> tuple[Flag, ...]:
+    """Flags that only the whole run can raise."""
+    gradients, zero = tallies.get("gradients", 0), tallies.get("zero gradients", 0)
+    if gradients and zero / gradients > ZERO_SHARE:
+        return (
+            Flag(
+                "zero-gradients",
+                "warning",
+                f"{100 * zero / gradients:.1f} % of the attack's gradients were exactly zero: the model may hide its "
+                "gradients, and the attack may be weaker than it looks",
+            ),
+        )
+    return ()
+
+
+def versions() -> dict[str, str]:
+    return {
+        "holdfast": holdfast.__version__,
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "pyarrow": pyarrow.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def _standing(rows: Rows) -> Score:
+    return wilson(int(rows.correct.sum()), len(rows))
+
+
+def _half_width(score: Score) -> float:
+    return (score.high - score.low) / 2

@@ -1,0 +1,118 @@
+"""Samples to look at: any sample can be made again, before and after, because every draw is keyed."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.registry import registry
+from holdfast.engine.device import Width, full_precision, pick_device
+from holdfast.engine.jobs import Job, Wanted, Workshop
+from holdfast.engine.loading import Shard
+from holdfast.engine.measure import Measured, measure
+from holdfast.store import Rows, Store
+from holdfast.store.store import Picture
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One sample of a run, made again."""
+
+    id: str
+    label: str
+    prediction: str | None
+    logits: tuple[float, ...]
+    classes: tuple[str, ...]
+    size: float | None
+    reason: str | None
+    before: bytes
+    after: bytes
+    as_stored: bool
+
+
+def add_pictures(store: Store, job: Job, rows: Rows, device: torch.device, width: Width, count: int) -> None:
+    """Keeps the most confidently wrong samples of a run as pictures, for its report."""
+    worst = most_wrong(rows, count)
+    if worst:
+        measured = _again(job, worst, device, width.value)
+        store.add_pictures(job.run.key, _pictures(worst, measured))
+
+
+def most_wrong(rows: Rows, count: int) -> list[str]:
+    """Ids of the samples on which the model is wrong by the widest margin."""
+    margin = rows.floats("prediction_logit") - rows.floats("label_logit")
+    margin[rows.correct | np.isnan(margin)] = -np.inf
+    order = np.argsort(-margin, kind="stable")[:count]
+    return [rows.ids[i] for i in order if np.isfinite(margin[i])]
+
+
+def explain(store: Store, key: str, sample: str, *, device: str = "auto") -> Explained:
+    """One sample of a run made again: before, after, logits, and whether it agrees with the stored row."""
+    footers = store.footers()
+    matching = [full for full in footers if full.startswith(key)]
+    if len(matching) != 1:
+        raise unknown("run", key, footers, otherwise="`holdfast scores --json` lists the runs")
+    rows = store.read(matching[0])
+    footer = rows.footer
+    if sample not in rows.ids:
+        raise unknown(f"sample in run {footer.key}", sample, rows.ids[:2000])
+    workshop = Workshop(pick_device(device))
+    job = workshop.job(
+        registry.bind("model", footer.model_full),
+        registry.scenario(footer.scenario_full),
+        Wanted(footer.seed, footer.samples, footer.precision),
+    )
+    if job.run.family != footer.family:
+        raise HoldfastError(
+            f"run {footer.key} cannot be made again: its weights, data or component versions have changed since",
+            hint=f"evaluate it anew: {footer.command}",
+        )
+    with full_precision():
+        measured = _again(job, [sample], workshop.device, 1)
+    said = measured.predictions
+    names = footer.classes or tuple(str(i) for i in range(footer.card.classes))
+    picture = _pictures([sample], measured)[0]
+    answered = bool(np.isfinite(said.logits[0]).all())
+    prediction = int(said.logits[0].argmax()) if answered else None
+    stored = rows.predictions[rows.ids.index(sample)]
+    return Explained(
+        id=sample,
+        label=_name(names, int(said.labels[0])),
+        prediction=None if prediction is None else _name(names, prediction),
+        logits=tuple(float(value) for value in said.logits[0]),
+        classes=names,
+        size=None if np.isnan(said.sizes[0]) else float(said.sizes[0]),
+        reason=said.reasons[0],
+        before=picture.before,
+        after=picture.after,
+        as_stored=bool(stored == prediction) if prediction is not None else bool(np.isnan(stored)),
+    )
+
+
+def png(image: Tensor) -> bytes:
+    """An image (CHW, in [0, 1]) as PNG bytes."""
+    pixels = (image.clamp(0, 1) * 255).round().to(torch.uint8).permute(1, 2, 0).cpu().numpy()
+    buffer = io.BytesIO()
+    Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels[:, :, :3]).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def _again(job: Job, ids: Sequence[str], device: torch.device, width: int) -> Measured:
+    place = {name: i for i, name in enumerate(job.dataset.ids)}
+    index = np.array([place[name] for name in ids], dtype=np.int64)
+    return measure(job.setting(device), Shard(index, job.dataset.images(index.tolist())), width=width)
+
+
+def _pictures(ids: Sequence[str], measured: Measured) -> list[Picture]:
+    return [Picture(name, png(measured.before[i]), png(measured.after[i])) for i, name in enumerate(ids)]
+
+
+def _name(names: Sequence[str], label: int) -> str:
+    return names[label] if label < len(names) else str(label)

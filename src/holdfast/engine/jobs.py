@@ -1,0 +1,175 @@
+"""Jobs: models and scenarios as asked for, turned into runs with everything loaded and checked for sense."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.refs import Ref, Run, Scenario
+from holdfast.core.registry import registry
+from holdfast.core.types import Change, Classifier, Dataset, DatasetCard, Flag, ModelCard
+from holdfast.core.values import number_text
+from holdfast.engine.loading import on_device
+from holdfast.engine.measure import Setting
+from holdfast.engine.select import chosen
+from holdfast.models import load
+from holdfast.models.check import check
+from holdfast.store.footer import Footer
+
+Item = TypeVar("Item")
+PROBES = 16  # images a check looks at
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the caller wants of every run."""
+
+    seed: int = 0
+    samples: int | None = None
+    precision: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.samples is not None and self.samples < 1:
+            raise Misuse(f"--samples is 1 or more, got {self.samples}")
+        if self.precision is not None and not 0 < self.precision < 0.5:
+            raise Misuse(f"--precision is a half-width between 0 and 50 %, got {100 * self.precision:g} %")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run, ready to go."""
+
+    run: Run
+    model: Classifier
+    dataset: Dataset
+    changes: tuple[tuple[Ref, Change], ...]
+
+    @cached_property
+    def order(self) -> NDArray[np.int64]:
+        """Positions of the samples asked for. Only a choice needs the stratified order."""
+        if self.run.samples is None and self.run.precision is None:
+            return np.arange(len(self.dataset.ids), dtype=np.int64)
+        order = chosen(self.dataset.ids, self.dataset.labels, self.run.samples)
+        return order if self.run.precision is not None else np.sort(order)
+
+    @property
+    def footer(self) -> Footer:
+        footer = Footer.of(self.run, self.model.card, self.dataset.card, len(self.dataset.ids))
+        return replace(footer, command=command(self.run))
+
+    def setting(self, device: torch.device) -> Setting:
+        return Setting(self.model, self.dataset, self.changes, self.run.seed, device)
+
+
+class Workshop:
+    """Loads each model and dataset once, checks each pair once, and keeps one model at a time."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.datasets: dict[str, Dataset] = {}
+        self.loaded: tuple[Ref, Classifier] | None = None
+        self.checked: dict[tuple[str, str, str], tuple[Flag, ...]] = {}
+
+    def dataset(self, ref: Ref) -> Dataset:
+        if ref.key not in self.datasets:
+            self.datasets[ref.key] = registry.build(ref)
+        return self.datasets[ref.key]
+
+    def model(self, wanted: Ref | Classifier) -> tuple[Ref, Classifier]:
+        if not isinstance(wanted, Ref):
+            return Ref("object", wanted.card.name, (), 1), _placed(wanted, self.device)
+        if self.loaded is None or self.loaded[0] != wanted:
+            self.loaded = None  # let go of the last one before the next takes its memory
+            self.loaded = wanted, load(wanted, device=self.device)
+        return self.loaded
+
+    def job(self, model: Ref | Classifier, scenario: Scenario, wanted: Wanted) -> Job:
+        ref, classifier = self.model(model)
+        dataset = self.dataset(scenario.dataset)
+        fits(classifier.card, dataset.card, dataset.labels)
+        run = Run(
+            model=ref,
+            scenario=scenario,
+            seed=wanted.seed,
+            samples=wanted.samples if wanted.samples is None or wanted.samples < len(dataset.ids) else None,
+            precision=wanted.precision,
+            weights=classifier.card.weights,
+            data=dataset.card.fingerprint,
+        )
+        return Job(run, classifier, dataset, tuple((part, registry.build(part)) for part in scenario.changes))
+
+    def flags(self, job: Job) -> tuple[Flag, ...]:
+        """What the model's check says on this dataset."""
+        pair = (job.run.model.key, job.run.weights, job.run.data)
+        if pair not in self.checked:
+            self.checked[pair] = flags_on(job.model, job.dataset, self.device)
+        return self.checked[pair]
+
+
+def flags_on(model: Classifier, dataset: Dataset, device: torch.device) -> tuple[Flag, ...]:
+    """Checks a model on a few images of a dataset, a fair choice of classes; unreadable ones are passed over."""
+    index = chosen(dataset.ids, dataset.labels, PROBES)
+    images = dataset.images(index.tolist())
+    kept = [i for i in range(len(index)) if i not in images.failed]
+    labels = torch.from_numpy(np.asarray(dataset.labels[index[kept]])).to(device)
+    return check(model, on_device(images.pixels[kept], device), labels) if kept else ()
+
+
+def _placed(model: Classifier, device: torch.device) -> Classifier:
+    if isinstance(model, torch.nn.Module):
+        model.to(device)
+    return model
+
+
+def read_models(models: Sequence[str | Ref | Classifier]) -> list[Ref | Classifier]:
+    """Refs of the models named, as given, each once."""
+    bound = [registry.bind("model", model) if isinstance(model, str) else model for model in models]
+    return _once(bound, lambda model: model.key if isinstance(model, Ref) else str(id(model)))
+
+
+def read_scenarios(scenarios: Sequence[str | Scenario]) -> list[Scenario]:
+    """The scenarios named, as given, each once; every component is built, so that a bad argument shows at once."""
+    bound = [registry.scenario(scenario) if isinstance(scenario, str) else scenario for scenario in scenarios]
+    for scenario in bound:
+        for part in scenario.changes:
+            registry.build(part)
+    return _once(bound, lambda scenario: scenario.key)
+
+
+def _once(items: Sequence[Item], key: Callable[[Item], str]) -> list[Item]:
+    return list({key(item): item for item in items}.values())
+
+
+def fits(model: ModelCard, dataset: DatasetCard, labels: NDArray[np.int64]) -> None:
+    """Refuses a model and a dataset that cannot belong together."""
+    if model.channels != dataset.channels:
+        raise HoldfastError(
+            f"`{model.name}` takes {model.channels} channels, the images of `{dataset.name}` have {dataset.channels}",
+            hint="choose a model trained on such images, or a dataset with that many channels",
+        )
+    if len(labels) and (int(labels.min()) < 0 or int(labels.max()) >= model.classes):
+        raise HoldfastError(
+            f"labels of `{dataset.name}` run from {int(labels.min())} to {int(labels.max())}, "
+            f"`{model.name}` knows the classes 0 to {model.classes - 1}",
+            hint="the label map is wrong: order the classes as the model does, starting at 0",
+        )
+
+
+def command(run: Run) -> str:
+    """The one command that makes these rows again."""
+    words = ["holdfast", "evaluate", str(run.model), "--scenario", str(run.scenario)]
+    if run.seed:
+        words += ["--seed", str(run.seed)]
+    if run.samples is not None:
+        words += ["--samples", str(run.samples)]
+    if run.precision is not None:
+        words += ["--precision", number_text(run.precision)]
+    return shlex.join(words)

@@ -1,0 +1,86 @@
+"""Decoding ahead: the next shard is read while the current one is measured."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.types import Dataset, Images
+
+AHEAD = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Some samples of a dataset, decoded."""
+
+    index: NDArray[np.int64]
+    images: Images
+
+
+def shards_ahead(dataset: Dataset, shards: Sequence[NDArray[np.int64]]) -> Iterator[Shard]:
+    """Yields every shard decoded, reading up to two ahead in a thread; an error there is raised here."""
+    ready: queue.Queue[Shard | BaseException | None] = queue.Queue(AHEAD)
+    stopped = threading.Event()
+
+    def offer(item: Shard | BaseException | None) -> None:
+        while not stopped.is_set():
+            with contextlib.suppress(queue.Full):
+                ready.put(item, timeout=0.1)
+                return
+
+    def read() -> None:
+        try:
+            for index in shards:
+                if stopped.is_set():
+                    return
+                offer(Shard(index, dataset.images(index.tolist())))
+            offer(None)
+        except BaseException as error:  # noqa: BLE001 - handed to the caller's thread
+            offer(error)
+
+    thread = threading.Thread(target=read, name="holdfast-decode", daemon=True)
+    thread.start()
+    try:
+        while (item := ready.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        stopped.set()
+        thread.join()
+
+
+def on_device(pixels: Tensor, device: torch.device) -> Tensor:
+    """Float32 images in [0, 1] on the device; bytes travel as bytes."""
+    moved = pixels.to(device, non_blocking=True)
+    return moved.to(torch.float32) / 255.0 if moved.dtype == torch.uint8 else moved.to(torch.float32)
+
+
+def out_of_range(images: Tensor) -> dict[int, str]:
+    """Positions of images that are not in [0, 1], with the range found. All of them wrong is an error of set-up."""
+    flat = images.flatten(1)
+    if not flat.numel():
+        return {}
+    low, high = flat.amin(dim=1), flat.amax(dim=1)
+    fine = (low >= 0) & (high <= 1)  # NaN is not
+    if bool(fine.all()):
+        return {}
+    if not bool(fine.any()):
+        raise HoldfastError(
+            f"images must lie in [0, 1], got [{float(flat.min()):.4g}, {float(flat.max()):.4g}]",
+            hint="put the normalisation inside the classifier: models.normalised(net, mean, std)",
+        )
+    return {
+        int(i): f"image outside [0, 1]: [{float(low[i]):.4g}, {float(high[i]):.4g}]"
+        for i in (~fine).nonzero().squeeze(1)
+    }

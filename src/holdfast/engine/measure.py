@@ -1,0 +1,134 @@
+"""One shard through the changes and the model: the only place where samples are measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.noise import Noise
+from holdfast.core.refs import Ref
+from holdfast.core.types import Batch, Change, Classifier, Dataset
+from holdfast.engine.loading import Shard, on_device, out_of_range
+from holdfast.store.rows import Predictions
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """All that stays the same from shard to shard of a run."""
+
+    model: Classifier
+    dataset: Dataset
+    changes: Sequence[tuple[Ref, Change]]
+    seed: int
+    device: torch.device
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What came of a shard: predictions for the rows, and the images before and after for whoever wants to see."""
+
+    predictions: Predictions
+    before: Tensor
+    after: Tensor
+    facts: dict[str, str] = field(default_factory=dict)
+    tallies: dict[str, int] = field(default_factory=dict)
+
+
+def measure(setting: Setting, shard: Shard, *, width: int) -> Measured:
+    """Applies the changes in order and scores the result; what cannot be read or scored is a row with a reason."""
+    dataset, index = setting.dataset, shard.index
+    ids = [dataset.ids[i] for i in index]
+    images = on_device(shard.images.pixels, setting.device)
+    reasons: dict[int, str] = dict(shard.images.failed)
+    readable = np.array([i for i in range(len(ids)) if i not in reasons], dtype=np.int64)
+    reasons |= {int(readable[i]): why for i, why in out_of_range(images[torch.from_numpy(readable)]).items()}
+
+    usable = [i for i in range(len(ids)) if i not in reasons]
+    whole = len(usable) == len(ids)
+    kept = torch.tensor(usable, dtype=torch.int64, device=setting.device)
+    labels = torch.from_numpy(np.asarray(dataset.labels[index])).to(setting.device)
+    batch = Batch(images if whole else images[kept], labels if whole else labels[kept], tuple(ids[i] for i in usable))
+    journey = _through_changes(setting, batch, width)
+    logits = _scored(setting.model, journey.images, width)
+
+    def spread(values: Tensor | NDArray[np.float32], empty: float) -> NDArray[np.float32]:
+        full = np.full((len(ids), *values.shape[1:]), empty, dtype=np.float32)
+        full[usable] = values.cpu().numpy() if isinstance(values, Tensor) else values
+        return full
+
+    reasons |= {usable[i]: why for i, why in journey.reasons.items()}
+    after = journey.images if whole else images.index_copy(0, kept, journey.images)
+    return Measured(
+        predictions=Predictions(
+            ids=ids,
+            labels=np.asarray(dataset.labels[index], dtype=np.int64),
+            logits=spread(logits, np.nan),
+            sizes=spread(journey.sizes, np.nan),
+            radii=spread(journey.radii, np.nan),
+            forwards=spread(journey.forwards + 1, 0).astype(np.int64),
+            backwards=spread(journey.backwards, 0).astype(np.int64),
+            reasons=[reasons.get(i) for i in range(len(ids))],
+        ),
+        before=images,
+        after=after,
+        facts=journey.facts,
+        tallies=journey.tallies,
+    )
+
+
+@dataclass(slots=True)
+class Journey:
+    """What the changes of a scenario did, taken together; sizes are those of the last change that has any."""
+
+    images: Tensor
+    sizes: Tensor
+    radii: Tensor
+    forwards: Tensor
+    backwards: Tensor
+    reasons: dict[int, str] = field(default_factory=dict)
+    facts: dict[str, str] = field(default_factory=dict)
+    tallies: dict[str, int] = field(default_factory=dict)
+
+
+def _through_changes(setting: Setting, batch: Batch, width: int) -> Journey:
+    noise = Noise.of(setting.seed, batch.ids, setting.device)
+    nothing = torch.full((len(batch),), torch.nan, device=setting.device)
+    none = torch.zeros(len(batch), device=setting.device)
+    journey = Journey(batch.images, nothing, nothing, none, none)
+    for place, (ref, change) in enumerate(setting.changes):
+        # severities and radii share their draws on purpose: neighbouring cells of a table differ by the level alone
+        own = noise.scope(f"{place} {ref.name}")
+        changed = change(setting.model, Batch(journey.images, batch.labels, batch.ids), own, width=width)
+        journey.images = changed.images
+        journey.sizes = changed.size if changed.size is not None else journey.sizes
+        journey.radii = changed.radius if changed.radius is not None else journey.radii
+        journey.forwards = journey.forwards + changed.forwards if changed.forwards is not None else journey.forwards
+        journey.backwards = (
+            journey.backwards + changed.backwards if changed.backwards is not None else journey.backwards
+        )
+        journey.reasons |= changed.reasons
+        journey.facts |= changed.facts
+        for name, count in changed.tallies.items():
+            journey.tallies[name] = journey.tallies.get(name, 0) + count
+    return journey
+
+
+def _scored(model: Classifier, images: Tensor, width: int) -> Tensor:
+    classes = model.card.classes
+    if not len(images):
+        return images.new_empty((0, classes))
+    with torch.no_grad():
+        logits = torch.cat([model(images[i : i + width]).to(torch.float32) for i in range(0, len(images), width)])
+    if logits.shape != (len(images), classes):
+        raise HoldfastError(
+            f"`{model.card.name}` returned logits of shape {tuple(logits.shape)} for {len(images)} images, "
+            f"its card says {classes} classes",
+            hint="give the right number of classes, or return plain logits of shape (images, classes)",
+        )
+    return logits

@@ -1,0 +1,114 @@
+"""A network with its card, the preprocessing inside it, and the digest of its weights."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.types import ModelCard
+
+
+class TorchClassifier(nn.Module):
+    """A network and its card: logits for images in [0, 1].
+
+    `was_training` remembers whether any part of the network was in training mode when it was wrapped. Making one
+    changes nothing in the network; `wrap` and `load` put it in evaluation mode and freeze its parameters.
+    """
+
+    def __init__(self, net: nn.Module, card: ModelCard) -> None:
+        super().__init__()
+        self.net = net
+        self.card = card
+        self.was_training = any(module.training for module in net.modules())
+        self.training = net.training
+
+    @property
+    def cannot_take(self) -> str | None:
+        """The attacks this classifier cannot take, in words; None when it takes them all."""
+        if self.card.differentiable:
+            return None
+        return f"`{self.card.name}` runs forward only: it takes no attack that follows gradients, only those on logits"
+
+    def forward(self, images: Tensor) -> Tensor:
+        if images.requires_grad and self.cannot_take:
+            raise HoldfastError(self.cannot_take, hint="use an attack that only looks at logits, such as Square")
+        logits: Tensor = self.net(images)
+        return logits
+
+
+class Normalised(nn.Module):
+    """A network behind its preprocessing: resizes to `size` where that differs, then (images - mean) / std."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, net: nn.Module, mean: Sequence[float], std: Sequence[float], size: int | None) -> None:
+        super().__init__()
+        self.net = net
+        self.size = size
+        self.register_buffer("mean", torch.tensor(mean, dtype=torch.float32).reshape(1, -1, 1, 1))
+        self.register_buffer("std", torch.tensor(std, dtype=torch.float32).reshape(1, -1, 1, 1))
+        self.training = net.training
+
+    def forward(self, images: Tensor) -> Tensor:
+        if self.size is not None and images.shape[-2:] != (self.size, self.size):
+            images = F.interpolate(images, size=(self.size, self.size), mode="bilinear", antialias=True)
+        logits: Tensor = self.net((images - self.mean) / self.std)
+        return logits
+
+
+def normalised(
+    net: nn.Module, mean: Sequence[float] | None, std: Sequence[float] | None, size: int | None = None
+) -> nn.Module:
+    """A module that takes images in [0, 1]: resizing (bilinear, antialiased) and normalisation happen inside.
+
+    One number stands for all channels. Without any of the three the network itself comes back.
+    """
+    if (mean is None) != (std is None):
+        raise Misuse("`mean` and `std` belong together, got only one of them", hint="give both, or neither")
+    if mean is None or std is None:
+        return net if size is None else Normalised(net, (0.0,), (1.0,), size)
+    if len(mean) != len(std) and 1 not in (len(mean), len(std)):
+        raise Misuse(f"`mean` has {len(mean)} channels and `std` has {len(std)}")
+    if not all(value > 0 for value in std):
+        raise Misuse(f"`std` must be positive, got {list(std)}")
+    if any(value > 1 for value in mean):
+        hint = "images lie in [0, 1]: divide a mean and std for [0, 255] by 255"
+        raise Misuse(f"`mean` must lie in [0, 1], got {list(mean)}", hint=hint)
+    return Normalised(net, mean, std, size)
+
+
+def weights_digest(module: nn.Module) -> str:
+    """sha256 over the sorted state dict: name, type, shape and bytes of every tensor; the device does not matter."""
+    state = module.state_dict()
+    total = hashlib.sha256()
+    for name in sorted(state):
+        tensor = state[name]
+        if isinstance(tensor, Tensor):
+            total.update(f"{name}\0{tensor.dtype}\0{tuple(tensor.shape)}\0".encode())
+            total.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return total.hexdigest()
+
+
+def device_of(module: object) -> torch.device | None:
+    """Where the first parameter or buffer lives; None for what has none."""
+    tensors = (*module.parameters(), *module.buffers()) if isinstance(module, nn.Module) else ()
+    return tensors[0].device if tensors else None
+
+
+@contextmanager
+def modes_kept(module: object) -> Iterator[None]:
+    """Every part is in its own mode again afterwards, whatever happens inside."""
+    parts = list(module.modules()) if isinstance(module, nn.Module) else []
+    modes = [part.training for part in parts]
+    try:
+        yield
+    finally:
+        for part, mode in zip(parts, modes, strict=True):
+            part.training = mode

@@ -1,0 +1,101 @@
+"""Models that are code: a function in a module you wrote."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from torch import nn
+
+from holdfast.core.errors import HoldfastError, Misuse, did_you_mean
+from holdfast.core.registry import register
+from holdfast.core.types import Classifier
+from holdfast.models.loading import Numbers, described, is_classifier
+
+
+@register("model", "python")
+def python_model(
+    factory: str,
+    *,
+    classes: int | None = None,
+    channels: int | None = None,
+    size: int | None = None,
+    mean: Numbers = None,
+    std: Numbers = None,
+) -> Classifier:
+    """A model made by your own code: `python:module:factory`, found from the current folder.
+
+    The factory takes no arguments and returns a module or a classifier with a card. `mean`, `std` and `size` put the
+    preprocessing inside; what is not said about classes and channels is asked of the network with one forward pass.
+    """
+    module_name, _, attribute = factory.partition(":")
+    if not module_name or not attribute:
+        raise Misuse(f"`{factory}` does not say which function of which module", hint="write python:module:factory")
+    made = _made(_attribute(_imported(module_name), attribute), factory)
+    if is_classifier(made):
+        _must_agree(made, factory, classes=classes, channels=channels)
+        if (mean, std, size) != (None, None, None):
+            problem = f"`{factory}` gives a classifier with a card, which has its preprocessing inside"
+            raise Misuse(problem, hint="leave out mean, std and size")
+        return made
+    if isinstance(made, nn.Module):
+        return described(made, name=attribute, classes=classes, channels=channels, size=size, mean=mean, std=std)
+    raise HoldfastError(
+        f"`{factory}` must give a torch module or a classifier, got {type(made).__name__}",
+        hint="return the network itself, an nn.Module",
+    )
+
+
+def _imported(name: str) -> ModuleType:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    importlib.invalidate_caches()
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
+            raise HoldfastError(
+                f"module `{name}` needs `{error.name}`, which is not installed", hint=f"pip install {error.name}"
+            ) from error
+        nearby = [file.stem for file in Path(here).glob("*.py")]
+        hint = did_you_mean(name, nearby) or f"modules are looked for in {here}, PYTHONPATH and the environment"
+        raise Misuse(f"no module named `{name}`", hint=hint) from error
+    except Exception as error:
+        raise HoldfastError(
+            f"importing `{name}` failed: {type(error).__name__}: {error}", hint=f"try: python -c 'import {name}'"
+        ) from error
+
+
+def _attribute(module: ModuleType, name: str) -> Any:
+    try:
+        return getattr(module, name)
+    except AttributeError as error:
+        public = [known for known in vars(module) if not known.startswith("_")]
+        hint = did_you_mean(name, public) or f"it has: {', '.join(public[:10]) or 'nothing public'}"
+        raise Misuse(f"module `{module.__name__}` has no `{name}`", hint=hint) from error
+
+
+def _made(thing: Any, factory: str) -> Any:
+    if isinstance(thing, nn.Module) or is_classifier(thing):
+        return thing
+    if not callable(thing):
+        raise Misuse(
+            f"`{factory}` is a {type(thing).__name__}, which cannot be called",
+            hint="name a function without arguments that returns the network",
+        )
+    try:
+        return thing()
+    except Exception as error:
+        raise HoldfastError(
+            f"`{factory}` raised {type(error).__name__}: {error}", hint="it is called without arguments"
+        ) from error
+
+
+def _must_agree(made: Classifier, factory: str, *, classes: int | None, channels: int | None) -> None:
+    for name, asked, said in (("classes", classes, made.card.classes), ("channels", channels, made.card.channels)):
+        if asked not in (None, said):
+            raise Misuse(f"the card of `{factory}` says {name}={said}, and {name}={asked} is asked for")

@@ -1,0 +1,130 @@
+"""The model under examination: each pass the probes share is made once, and the first one is watched."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from holdfast.core.types import Classifier
+
+BACKWARDS = ("grad", "backward", "_engine_run_backward")  # the last one is where all others end, however imported
+
+
+class Finding(NamedTuple):
+    """What a probe has to say: a level and an explanation in plain words."""
+
+    level: str
+    explanation: str
+
+
+@dataclass(slots=True)
+class Watch:
+    """What happened inside one forward pass."""
+
+    backwards: int = 0
+    calls: Counter[str] = field(default_factory=Counter)
+
+
+class Gradients(NamedTuple):
+    """Gradients at the images of the cross-entropy and of the margin; None where none arrives."""
+
+    cross_entropy: Tensor | None
+    margin: Tensor | None
+
+
+class Subject:
+    """A classifier with the images it is examined on."""
+
+    def __init__(self, classifier: Classifier, images: Tensor, labels: Tensor, *, was_training: bool) -> None:
+        self.classifier = classifier
+        self.images = images
+        self.labels = labels
+        self.was_training = was_training
+        self.watch = Watch()
+        self.wrote = False
+
+    @functools.cached_property
+    def output(self) -> Any:
+        """What the model returns, whatever it is."""
+        given = self.images.clone()
+        with torch.no_grad(), watched(self.classifier, self.watch):
+            output = self.classifier(given)
+        self.wrote = not torch.equal(given, self.images)
+        return output
+
+    @property
+    def logits(self) -> Tensor:
+        logits: Tensor = self.output
+        return logits.float()
+
+    @functools.cached_property
+    def again(self) -> Tensor:
+        return self.logits_of(self.images)
+
+    @functools.cached_property
+    def gradients(self) -> Gradients:
+        if not self.classifier.card.differentiable:
+            return Gradients(None, None)
+        images = self.images.clone().requires_grad_(True)
+        with torch.enable_grad():
+            logits = self.classifier(images)
+            if not logits.requires_grad:
+                return Gradients(None, None)
+            logits = logits.float()
+            own = F.one_hot(self.labels, logits.shape[1]).bool()
+            margin = logits.masked_fill(own, -torch.inf).amax(1) - logits[own]
+            loss = F.cross_entropy(logits, self.labels, reduction="sum")
+            (first,) = torch.autograd.grad(loss, images, retain_graph=True, allow_unused=True)
+            (second,) = torch.autograd.grad(margin.sum(), images, allow_unused=True)
+        return Gradients(first, second)
+
+    def logits_of(self, images: Tensor) -> Tensor:
+        with torch.no_grad():
+            return self.classifier(images.clone()).float()
+
+
+Find = Callable[[Subject], Finding | None]
+
+
+@contextmanager
+def watched(classifier: Classifier, watch: Watch) -> Iterator[None]:
+    """Counts backward passes, and calls of every part that has weights, while inside."""
+    originals = {name: getattr(torch.autograd, name) for name in BACKWARDS if hasattr(torch.autograd, name)}
+    hooks = []
+    if isinstance(classifier, nn.Module):
+        for name, part in classifier.named_modules():
+            if any(True for _ in part.parameters()) and not isinstance(part, torch.jit.ScriptModule):
+                hooks.append(part.register_forward_pre_hook(_counting(watch, name or "the model itself")))
+    try:
+        for name, function in originals.items():
+            setattr(torch.autograd, name, _noting(watch, function))
+        yield
+    finally:
+        for name, function in originals.items():
+            setattr(torch.autograd, name, function)
+        for hook in hooks:
+            hook.remove()
+
+
+def _counting(watch: Watch, name: str) -> Callable[[nn.Module, Any], None]:
+    def count(module: nn.Module, args: Any) -> None:  # noqa: ARG001 - the signature of a hook
+        watch.calls[name] += 1
+
+    return count
+
+
+def _noting(watch: Watch, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def noted(*args: Any, **options: Any) -> Any:
+        watch.backwards += 1
+        return function(*args, **options)
+
+    return noted

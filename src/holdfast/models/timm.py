@@ -1,0 +1,64 @@
+"""Networks of the timm library, with or without its weights."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import ModuleType
+
+from torch import nn
+
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.registry import register
+from holdfast.core.types import Classifier
+from holdfast.models.extras import optional
+from holdfast.models.loading import described
+
+HUB = ("hf-hub:", "hf_hub:", "local-dir:")
+
+
+@register("model", "timm", source="https://github.com/huggingface/pytorch-image-models")
+def timm_model(name: str) -> Classifier:
+    """A pretrained timm model: `timm:resnet50.a1_in1k`; mean, std and size of its config are inside.
+
+    Differs from timm's own evaluation: images of another size are resized to the model's, without its central crop.
+    """
+    timm = optional("timm", extra="timm")
+    data = optional("timm.data", extra="timm")
+    net = _created(timm, name, pretrained=True)
+    config = data.resolve_model_data_config(net)
+    channels, size, _ = config["input_size"]
+    classifier = described(
+        net,
+        name=name,
+        classes=getattr(net, "num_classes", None),
+        channels=channels,
+        size=size,
+        mean=config["mean"],
+        std=config["std"],
+    )
+    facts = getattr(net, "pretrained_cfg", None) or {}
+    classifier.card = replace(
+        classifier.card, licence=str(facts.get("license") or ""), paper=str(facts.get("paper_ids") or "")
+    )
+    return classifier
+
+
+@register("architecture", "timm", source="https://github.com/huggingface/pytorch-image-models")
+def timm_architecture(name: str, *, classes: int | None = None, channels: int = 3) -> nn.Module:
+    """A timm network without weights: `file:w.safetensors,architecture=timm:resnet50`."""
+    return _created(optional("timm", extra="timm"), name, pretrained=False, classes=classes, channels=channels)
+
+
+def _created(
+    timm: ModuleType, name: str, *, pretrained: bool, classes: int | None = None, channels: int = 3
+) -> nn.Module:
+    if not name.startswith(HUB) and not timm.is_model(name):
+        raise unknown("timm model", name, timm.list_models(), otherwise="timm.list_models() names them all")
+    options = {} if classes is None else {"num_classes": classes}
+    try:
+        net = timm.create_model(name, pretrained=pretrained, in_chans=channels, **options)
+    except Exception as error:
+        hint = "a name with its tag has weights: timm.list_pretrained(); without a network, put them in the HF cache"
+        raise HoldfastError(f"timm cannot make `{name}`: {error}", hint=hint) from error
+    assert isinstance(net, nn.Module), "timm makes modules"
+    return net.eval()

@@ -1,0 +1,47 @@
+"""Bundled models: every `NAME.safetensors` in this folder is the model `NAME`, its card inside the file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.registry import register
+from holdfast.core.types import Classifier
+from holdfast.models.file import file_model
+from holdfast.models.header import read_card
+
+FOLDER = Path(__file__).parent
+
+
+def register_folder(folder: Path) -> tuple[str, ...]:
+    """Registers every model file of a folder by its stem, and says which."""
+    files = sorted(folder.glob("*.safetensors"))
+    for file in files:
+        register("model", file.stem, source="bundled", tags=("zoo",))(_factory(file))
+    return tuple(file.stem for file in files)
+
+
+def _factory(file: Path) -> Callable[[], Classifier]:
+    def bundled() -> Classifier:
+        return file_model(str(file))
+
+    bundled.__doc__ = _summary(file)
+    return bundled
+
+
+def _summary(file: Path) -> str:
+    """One line for the catalogue. A damaged file says so there, and does not keep the others from being listed."""
+    try:
+        saved = read_card(file)
+    except HoldfastError as error:
+        return error.problem
+    if saved is None:
+        return "Weights without a card."
+    card = saved.card
+    trained = f" trained on {card.trained_on}" if card.trained_on else ""
+    against = f" against {', '.join(card.threats)}" if card.threats else ""
+    return card.notes.split("\n", 1)[0] or f"{saved.architecture}{trained}{against}, {card.classes} classes."
+
+
+register_folder(FOLDER)

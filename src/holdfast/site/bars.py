@@ -1,0 +1,56 @@
+"""Shares with their intervals on a line from 0 to 100 %, as wide as the place they stand in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from holdfast.core.types import Score
+from holdfast.site import svg, wording
+
+
+class Rival(NamedTuple):
+    """Another model on the same bar, by its letter."""
+
+    letter: str
+    name: str
+    score: Score
+
+
+def bar(score: Score, *, partial: bool, rivals: Sequence[Rival] = ()) -> Markup:
+    """One share with its interval; hollow and dashed when it rests on a part of the samples."""
+    height = 40 if rivals else 18
+    middle = height - 9
+    root = svg.node(None, "svg", role="img", class_="bar partial" if partial else "bar", width="100%", height=height)
+    root.set("aria-label", _description(score, partial, rivals))
+    svg.node(root, "line", x1="0%", x2="100%", y1=middle, y2=middle, class_="rail")
+    for share in (0, 25, 50, 75, 100):
+        svg.node(root, "line", x1=f"{share}%", x2=f"{share}%", y1=middle - 3, y2=middle + 3, class_="rail")
+    for one, x in zip(rivals, _apart([rival.score.value for rival in rivals]), strict=True):
+        group = svg.node(root, "g", class_="rival")
+        svg.node(group, "title", f"{one.name}: {wording.percent(one.score)} ({wording.interval(one.score)})")
+        at = _share(one.score.value)
+        svg.node(group, "line", x1=at, x2=at, y1=middle - 8, y2=middle + 5, class_="tick")
+        svg.node(group, "text", one.letter, x=_share(x), y=middle - 13, text_anchor="middle")
+    own = svg.node(root, "g", class_="own")
+    low, high = _share(score.low), _share(score.high)
+    svg.node(own, "line", x1=low, x2=high, y1=middle, y2=middle, class_="range")
+    for end in (low, high):
+        svg.node(own, "line", x1=end, x2=end, y1=middle - 4, y2=middle + 4, class_="cap")
+    svg.node(own, "circle", cx=_share(score.value), cy=middle, r=4.4, class_="mark hollow" if partial else "mark")
+    return svg.markup(root)
+
+
+def _description(score: Score, partial: bool, rivals: Sequence[Rival]) -> str:
+    said = f"{wording.percent(score)}, interval {wording.interval(score)}{', part of the samples' if partial else ''}"
+    return "; ".join([said, *(f"{rival.name} {wording.percent(rival.score)}" for rival in rivals)])
+
+
+def _apart(shares: list[float]) -> list[float]:
+    return svg.spread(shares, gap=0.03, low=0.01, high=0.99)
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.2f}%"

@@ -1,0 +1,128 @@
+"""What was done to the images: as keys that tell which runs belong together, and in words."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from holdfast.core.refs import parse_ref
+from holdfast.core.values import Value, value_text
+from holdfast.store.footer import ChangeRecord, Footer
+from holdfast.site.wording import listed
+
+GROUPS = ("undisturbed", "corrupted", "attacked", "both")
+AXES = ("severity", "radius")
+
+
+class Axis(NamedTuple):
+    """The argument of one change along which a line may be drawn."""
+
+    change: int
+    name: str
+
+
+def group(footer: Footer) -> str:
+    """`undisturbed`, `corrupted`, `attacked` or `both`."""
+    if not footer.changes:
+        return "undisturbed"
+    attacks = sum(change.kind == "attack" for change in footer.changes)
+    return "corrupted" if attacks == 0 else "attacked" if attacks == len(footer.changes) else "both"
+
+
+def condition(footer: Footer, *, without: Axis | None = None) -> str:
+    """The same for two models that met the same images, whatever they are. `without` leaves one argument out."""
+    changes = [
+        [change.kind, change.name, change.version, _args(change, without if without and without.change == i else None)]
+        for i, change in enumerate(footer.changes)
+    ]
+    return json.dumps([footer.dataset, footer.data, footer.seed, changes], sort_keys=True)
+
+
+def trail(footer: Footer) -> tuple[str, ...]:
+    """The dataset and the names of the changes: what must agree before anything else can."""
+    return (footer.dataset, footer.data, *(change.name for change in footer.changes))
+
+
+def axes(footer: Footer) -> list[Axis]:
+    """The numeric severities and radii of a run."""
+    return [
+        Axis(i, name)
+        for name in AXES
+        for i, change in enumerate(footer.changes)
+        if isinstance(change.args.get(name), int | float) and not isinstance(change.args[name], bool)
+    ]
+
+
+def place(footer: Footer, axis: Axis) -> float:
+    """Where on the axis a run lies."""
+    return float(footer.changes[axis.change].args[axis.name])
+
+
+def words(footer: Footer, *, without: Axis | None = None) -> str:
+    """`fog at severity 3, then pgd-linf at radius 8/255 (steps 10)`"""
+    said = [_said(change, without if without and without.change == i else None) for i, change in enumerate(footer.changes)]
+    return ", then ".join(said) or "undisturbed"
+
+
+def labels(footers: Sequence[Footer], *, without: Axis | None = None) -> dict[str, str]:
+    """What to call each run, by key; runs that read alike also say in what they differ."""
+    alike: dict[tuple[str, str], list[Footer]] = defaultdict(list)
+    for footer in footers:
+        alike[footer.dataset, words(footer, without=without)].append(footer)
+    named: dict[str, str] = {}
+    for (_, said), some in alike.items():
+        differing = _differing(some, without) if len(some) > 1 else {}
+        named |= {footer.key: f"{said}{differing.get(footer.key, '')}" for footer in some}
+    return named
+
+
+def order(footer: Footer) -> tuple[Any, ...]:
+    """Datasets as they are named; undisturbed first, then by change and strength."""
+    strengths = tuple(place(footer, axis) for axis in axes(footer))
+    names = tuple(change.name for change in footer.changes)
+    return (footer.dataset, footer.data, GROUPS.index(group(footer)), names, strengths, footer.scenario_full, footer.key)
+
+
+def plain(value: Any) -> Value:
+    """An argument as it was before JSON made lists of its tuples."""
+    return tuple(plain(item) for item in value) if isinstance(value, list | tuple) else value
+
+
+def _said(change: ChangeRecord, without: Axis | None) -> str:
+    given = parse_ref(change.text)
+    hidden = without.name if without else None
+    strengths = [f"{name} {value_text(plain(change.args[name]))}" for name in AXES if name in change.args and name != hidden]
+    others = [value_text(value) for value in given.positional]
+    others += [f"{name} {value_text(value)}" for name, value in given.keywords.items() if name not in AXES]
+    said = f"{change.name} at {listed(strengths)}" if strengths else change.name
+    return f"{said} ({', '.join(others)})" if others else said
+
+
+def _differing(footers: Sequence[Footer], without: Axis | None) -> dict[str, str]:
+    facts = {footer.key: _facts(footer, without) for footer in footers}
+    names = list(dict.fromkeys(name for known in facts.values() for name in known))
+    telling = [name for name in names if len({known.get(name) for known in facts.values()}) > 1]
+    said = {key: ", ".join(f"{name} {known[name]}" for name in telling if name in known) for key, known in facts.items()}
+    return {key: f" [{text or f'run {key}'}]" for key, text in said.items()}
+
+
+def _facts(footer: Footer, without: Axis | None) -> dict[str, str]:
+    facts = {
+        "seed": str(footer.seed),
+        "weights": footer.weights[:8] or "unknown",
+        "data": footer.data[:8] or "unknown",
+        "model": footer.model_full,
+    }
+    for i, change in enumerate(footer.changes):
+        prefix = f"{change.name} " if len(footer.changes) > 1 else ""
+        facts[f"{prefix}version"] = str(change.version)
+        args = _args(change, without if without and without.change == i else None)
+        facts |= {f"{prefix}{name}": value for name, value in args.items()}
+    return facts
+
+
+def _args(change: ChangeRecord, without: Axis | None) -> dict[str, str]:
+    hidden = without.name if without else None
+    return {name: value_text(plain(value)) for name, value in change.args.items() if name != hidden}

