@@ -67,9 +67,9 @@ def number_text(value: float) -> str:
     plain = repr(value)
     if len(plain) <= 8 or not math.isfinite(value):
         return plain
-    in_levels = f"{round(value * 255, 6):g}/255"
-    simple = Fraction(value).limit_denominator(1000)
-    for text in (in_levels, f"{simple.numerator}/{simple.denominator}"):
+    ratio = Fraction(value).limit_denominator(1000)
+    simple, in_levels = f"{ratio.numerator}/{ratio.denominator}", f"{round(value * 255, 6):g}/255"
+    for text in (in_levels, simple) if abs(value) < 0.25 else (simple, in_levels):
         if len(text) < len(plain) and RATIO.fullmatch(text) and parse_value(text) == value:
             return text
     return plain

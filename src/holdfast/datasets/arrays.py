@@ -40,7 +40,7 @@ def arrays(path: str, *, layout: Literal["auto", "nhwc", "nchw"] = "auto") -> In
     classes = _words(found["classes"], "classes", place) if "classes" in found else None
     ids = _words(found["ids"], "ids", place) if "ids" in found else None
     return in_memory(
-        place.stem if place.suffix in (".npz", ".npy") else place.name,
+        place.stem if place.suffix in (".npz", ".npy") else place.resolve().name,
         pixels,
         labels,
         ids=ids or numbered(range(len(pixels)), width=len(str(max(0, len(pixels) - 1)))),

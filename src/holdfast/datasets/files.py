@@ -89,6 +89,13 @@ class Download:
                     return path
         return None
 
+    def required(self, name: str) -> Path:
+        """The file of that name, or an error that says how to get it."""
+        path = self.located(name)
+        if path is None:
+            raise self.missing(name)
+        return path
+
     def complete(self, form: Form) -> bool:
         return all(self.located(file.name) is not None for file in form.files)
 

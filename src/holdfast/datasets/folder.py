@@ -75,7 +75,7 @@ def folder(path: str, *, size: int | None = None, resize: int | None = None, cha
         raise HoldfastError(f"two files of {root} have the id `{twice}`", hint="rename one of them")
     labels = np.repeat(np.arange(len(files), dtype=np.int64), [len(found) for found in files.values()])
     card = DatasetCard(
-        name=root.name,
+        name=root.resolve().name,
         classes=tuple(classes),
         channels=channels,
         size=(size, size) if size is not None else _common_size(listed, ids, path),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import shutil
 import sys
 import tempfile
 import zlib
@@ -26,6 +27,8 @@ from holdfast.datasets.files import (
     unpacked,
 )
 from holdfast.datasets.mirrors import MirrorFailed, Progress, Visit, brought
+
+SCRATCH = ".getting-"
 
 
 class Got(NamedTuple):
@@ -57,6 +60,8 @@ def get(download: Download, *, force: bool = False, offline: bool = False, progr
     with _alone(download.folder):
         if not force and is_whole(download):  # another process may have brought them while we waited
             return Got(download.name, download.home, None)
+        for orphan in download.folder.glob(f"{SCRATCH}*"):
+            shutil.rmtree(orphan, ignore_errors=True)
         for form in download.forms:
             for mirror in form.mirrors:
                 try:
@@ -79,7 +84,7 @@ def _bundled(download: Download) -> Got:
 
 def _deliver(download: Download, form: Form, mirror: Mirror, progress: Progress) -> None:
     """All files of the form from this mirror, or none."""
-    with tempfile.TemporaryDirectory(prefix=".getting-", dir=download.folder) as scratch:
+    with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=download.folder) as scratch:
         visit = Visit(mirror, form.files, Path(scratch), download.folder, progress)
         ready = {file: _content(file, path, Path(scratch)) for file, path in brought(visit).items()}
         for file, path in ready.items():

@@ -191,4 +191,4 @@ def _said(problem: Exception) -> str:
         return f"answered {problem.code} {problem.reason}"
     if isinstance(problem, urllib.error.URLError):
         return f"could not be reached: {problem.reason}"
-    return str(problem) or type(problem).__name__
+    return str(problem).partition("\n")[0] or type(problem).__name__

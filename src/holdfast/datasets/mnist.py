@@ -72,12 +72,7 @@ def fashion_mnist(*, split: Literal["test", "train"] = "test") -> InMemory:
 
 
 def _read(download: Download, split: str, classes: tuple[str, ...], source: str) -> InMemory:
-    paths = []
-    for name in (f"{FILES[split]}-images-idx3-ubyte", f"{FILES[split]}-labels-idx1-ubyte"):
-        path = download.located(name)
-        if path is None:
-            raise download.missing(name)
-        paths.append(path)
+    paths = [download.required(f"{FILES[split]}-{rest}") for rest in ("images-idx3-ubyte", "labels-idx1-ubyte")]
     images, labels = read_idx(paths[0], dimensions=3), read_idx(paths[1], dimensions=1)
     if len(images) != len(labels):
         raise HoldfastError(f"{paths[0]} holds {len(images)} images, {paths[1]} {len(labels)} labels")

@@ -46,21 +46,25 @@ def onnx_model(
     except Exception as error:
         why = str(error).splitlines()[0]
         raise HoldfastError(f"`{path}` cannot be read as ONNX: {why}", hint="export or download it again") from error
-    net = OnnxNet(session, path)
+    net = OnnxNet(session, place)
     classifier = described(
         net, name=place.stem, classes=classes, channels=net.channels, size=size or net.size, mean=mean, std=std
     )
-    classifier.card = replace(classifier.card, weights=_file_digest(place), differentiable=False)
+    classifier.card = replace(classifier.card, differentiable=False)
     return classifier
 
 
 class OnnxNet(nn.Module):
-    """An ONNX session as a module. Where the file fixes the batch size, batches are cut and filled up to it."""
+    """An ONNX session as a module; the digest of its file stands for its weights.
 
-    def __init__(self, session: Any, path: str) -> None:
+    Where the file fixes the batch size, batches are cut and filled up to it.
+    """
+
+    def __init__(self, session: Any, path: Path) -> None:
         super().__init__()
         self.session = session
         self.training = False
+        self.register_buffer("file", torch.tensor(list(_file_digest(path)), dtype=torch.uint8))
         first = session.get_inputs()[0]
         if len(first.shape) != 4 or first.type not in ELEMENTS:
             raise HoldfastError(
@@ -89,7 +93,7 @@ class OnnxNet(nn.Module):
         return logits[:count]
 
 
-def _file_digest(path: Path) -> str:
+def _file_digest(path: Path) -> bytes:
     """sha256 of the file and of the weight files it points to."""
     content = path.read_bytes()
     total = hashlib.sha256(content)
@@ -98,4 +102,4 @@ def _file_digest(path: Path) -> str:
         beside = path.parent / name.decode(errors="replace")
         if beside.is_file():
             total.update(beside.read_bytes())
-    return total.hexdigest()
+    return total.digest()

@@ -87,16 +87,6 @@ def non_finite_logits(subject: Subject) -> Finding | None:
     )
 
 
-def writes_input(subject: Subject) -> Finding | None:
-    if not subject.wrote:
-        return None
-    return Finding(
-        "error",
-        "The forward pass overwrites the images it is given (an operation ending in `_`). Attacks reuse that tensor, "
-        "so sizes and successes would be wrong. Use the operation that makes a new tensor.",
-    )
-
-
 def constant_logits(subject: Subject) -> Finding | None:
     images_differ = not torch.equal(subject.images[1:], subject.images[:-1])
     if not images_differ or not _is_constant(subject.logits):
@@ -105,6 +95,16 @@ def constant_logits(subject: Subject) -> Finding | None:
         "error",
         "Different images give the same logits: the model does not look at its input, or saturates in [0, 1]. Check "
         "that the weights are loaded, and the range the network was trained on.",
+    )
+
+
+def writes_input(subject: Subject) -> Finding | None:
+    if not subject.wrote:
+        return None
+    return Finding(
+        "error",
+        "The forward pass overwrites the images it is given (an operation ending in `_`). Attacks reuse that tensor, "
+        "so sizes and successes would be wrong. Use the operation that makes a new tensor.",
     )
 
 
@@ -121,7 +121,7 @@ def probabilities(subject: Subject) -> Finding | None:
 
 def at_chance(subject: Subject) -> Finding | None:
     right, count = _right(subject, subject.logits), len(subject.images)
-    if count < FEWEST or _is_constant(subject.logits) or not _is_guessing(subject, right):
+    if count < FEWEST or not _is_guessing(subject, right):
         return None
     found = {words: _right(subject, subject.logits_of(images)) for words, images in _ranges(subject.images).items()}
     words, most = max(found.items(), key=lambda item: item[1])

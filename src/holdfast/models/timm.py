@@ -54,9 +54,10 @@ def _created(
 ) -> nn.Module:
     if not name.startswith(HUB) and not timm.is_model(name):
         raise unknown("timm model", name, timm.list_models(), otherwise="timm.list_models() names them all")
-    options = {} if classes is None else {"num_classes": classes}
+    asked = {"num_classes": classes, "in_chans": None if channels == 3 else channels}
+    options = {name: value for name, value in asked.items() if value is not None}
     try:
-        net = timm.create_model(name, pretrained=pretrained, in_chans=channels, **options)
+        net = timm.create_model(name, pretrained=pretrained, **options)
     except Exception as error:
         hint = "a name with its tag has weights: timm.list_pretrained(); without a network, put them in the HF cache"
         raise HoldfastError(f"timm cannot make `{name}`: {error}", hint=hint) from error

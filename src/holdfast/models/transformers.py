@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor, nn
@@ -55,12 +56,13 @@ class Logits(nn.Module):
 
 
 def _size(processor: Any) -> int | None:
-    """Pixels on a side after the processor is done; it writes them in three ways."""
+    """Pixels on a side after the processor is done; its versions write them as a number, a dict or a record."""
     crops = getattr(processor, "do_center_crop", False) and getattr(processor, "crop_size", None)
     said = processor.crop_size if crops else getattr(processor, "size", None)
     if isinstance(said, int):
         return said
     for name in ("height", "shortest_edge"):
-        if said is not None and said.get(name):
-            return int(said[name])
+        side = said.get(name) if isinstance(said, Mapping) else getattr(said, name, None)
+        if side is not None:
+            return int(side)
     return None

@@ -9,17 +9,16 @@ from holdfast.site.findings import Measured
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """Runs that one command made with the same versions on the same device."""
+class Setup:
+    """Runs made with the same versions on the same device, by the command that made them."""
 
-    command: str
     device: str
     versions: tuple[tuple[str, str], ...]
-    runs: tuple[Measured, ...]
+    commands: dict[str, tuple[Measured, ...]]
 
     @property
-    def seconds(self) -> float:
-        return sum(run.footer.seconds for run in self.runs)
+    def runs(self) -> tuple[Measured, ...]:
+        return tuple(run for some in self.commands.values() for run in some)
 
     @property
     def facts(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -40,13 +39,13 @@ class Totals:
     backwards: int
 
 
-def batches(runs: Sequence[Measured]) -> list[Batch]:
-    """The runs by command, in the order they were first met."""
-    met: dict[tuple[str, str, tuple[tuple[str, str], ...]], list[Measured]] = {}
+def setups(runs: Sequence[Measured]) -> list[Setup]:
+    """The runs by what they ran on and by command, in the order they were first met."""
+    met: dict[tuple[str, tuple[tuple[str, str], ...]], dict[str, tuple[Measured, ...]]] = {}
     for run in runs:
-        footer = run.footer
-        met.setdefault((footer.command, footer.device, tuple(sorted(footer.versions.items()))), []).append(run)
-    return [Batch(command, device, versions, tuple(some)) for (command, device, versions), some in met.items()]
+        commands = met.setdefault((run.footer.device, tuple(sorted(run.footer.versions.items()))), {})
+        commands[run.footer.command] = (*commands.get(run.footer.command, ()), run)
+    return [Setup(device, versions, commands) for (device, versions), commands in met.items()]
 
 
 def totals(runs: Sequence[Measured]) -> Totals:

@@ -19,15 +19,20 @@ class Rival(NamedTuple):
     score: Score
 
 
-def bar(score: Score, *, partial: bool, rivals: Sequence[Rival] = ()) -> Markup:
+def bar(score: Score, *, partial: bool, rivals: Sequence[Rival] = (), scale: bool = False) -> Markup:
     """One share with its interval; hollow and dashed when it rests on a part of the samples."""
-    height = 40 if rivals else 18
-    middle = height - 9
+    middle = 31 if rivals else 9
+    height = middle + (26 if scale else 9)
     root = svg.node(None, "svg", role="img", class_="bar partial" if partial else "bar", width="100%", height=height)
     root.set("aria-label", _description(score, partial, rivals))
     svg.node(root, "line", x1="0%", x2="100%", y1=middle, y2=middle, class_="rail")
     for share in (0, 25, 50, 75, 100):
         svg.node(root, "line", x1=f"{share}%", x2=f"{share}%", y1=middle - 3, y2=middle + 3, class_="rail")
+        if scale:
+            anchor = {0: "start", 100: "end"}.get(share, "middle")
+            svg.node(
+                root, "text", f"{share}{' %' if share == 100 else ''}", x=f"{share}%", y=middle + 20, text_anchor=anchor
+            )
     for one, x in zip(rivals, _apart([rival.score.value for rival in rivals]), strict=True):
         group = svg.node(root, "g", class_="rival")
         svg.node(group, "title", f"{one.name}: {wording.percent(one.score)} ({wording.interval(one.score)})")
@@ -38,8 +43,8 @@ def bar(score: Score, *, partial: bool, rivals: Sequence[Rival] = ()) -> Markup:
     low, high = _share(score.low), _share(score.high)
     svg.node(own, "line", x1=low, x2=high, y1=middle, y2=middle, class_="range")
     for end in (low, high):
-        svg.node(own, "line", x1=end, x2=end, y1=middle - 4, y2=middle + 4, class_="cap")
-    svg.node(own, "circle", cx=_share(score.value), cy=middle, r=4.4, class_="mark hollow" if partial else "mark")
+        svg.node(own, "line", x1=end, x2=end, y1=middle - 5, y2=middle + 5, class_="cap")
+    svg.node(own, "circle", cx=_share(score.value), cy=middle, r=3.6, class_="mark hollow" if partial else "mark")
     return svg.markup(root)
 
 

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 from holdfast.core.refs import parse_ref
 from holdfast.core.values import Value, value_text
-from holdfast.store.footer import ChangeRecord, Footer
 from holdfast.site.wording import listed
+from holdfast.store.footer import ChangeRecord, Footer
 
 GROUPS = ("undisturbed", "corrupted", "attacked", "both")
 AXES = ("severity", "radius")
+THEN = ", then "
 
 
 class Axis(NamedTuple):
@@ -61,9 +62,11 @@ def place(footer: Footer, axis: Axis) -> float:
 
 
 def words(footer: Footer, *, without: Axis | None = None) -> str:
-    """`fog at severity 3, then pgd-linf at radius 8/255 (steps 10)`"""
-    said = [_said(change, without if without and without.change == i else None) for i, change in enumerate(footer.changes)]
-    return ", then ".join(said) or "undisturbed"
+    """`fog at severity 3, then pgd-linf at radius 8/255, steps 10`"""
+    said = [
+        _said(change, without if without and without.change == i else None) for i, change in enumerate(footer.changes)
+    ]
+    return THEN.join(said) or "undisturbed"
 
 
 def labels(footers: Sequence[Footer], *, without: Axis | None = None) -> dict[str, str]:
@@ -82,7 +85,15 @@ def order(footer: Footer) -> tuple[Any, ...]:
     """Datasets as they are named; undisturbed first, then by change and strength."""
     strengths = tuple(place(footer, axis) for axis in axes(footer))
     names = tuple(change.name for change in footer.changes)
-    return (footer.dataset, footer.data, GROUPS.index(group(footer)), names, strengths, footer.scenario_full, footer.key)
+    return (
+        footer.dataset,
+        footer.data,
+        GROUPS.index(group(footer)),
+        names,
+        strengths,
+        footer.scenario_full,
+        footer.key,
+    )
 
 
 def plain(value: Any) -> Value:
@@ -93,18 +104,22 @@ def plain(value: Any) -> Value:
 def _said(change: ChangeRecord, without: Axis | None) -> str:
     given = parse_ref(change.text)
     hidden = without.name if without else None
-    strengths = [f"{name} {value_text(plain(change.args[name]))}" for name in AXES if name in change.args and name != hidden]
+    strengths = [
+        f"{name} {value_text(plain(change.args[name]))}" for name in AXES if name in change.args and name != hidden
+    ]
     others = [value_text(value) for value in given.positional]
     others += [f"{name} {value_text(value)}" for name, value in given.keywords.items() if name not in AXES]
     said = f"{change.name} at {listed(strengths)}" if strengths else change.name
-    return f"{said} ({', '.join(others)})" if others else said
+    return ", ".join([said, *others])
 
 
 def _differing(footers: Sequence[Footer], without: Axis | None) -> dict[str, str]:
     facts = {footer.key: _facts(footer, without) for footer in footers}
     names = list(dict.fromkeys(name for known in facts.values() for name in known))
     telling = [name for name in names if len({known.get(name) for known in facts.values()}) > 1]
-    said = {key: ", ".join(f"{name} {known[name]}" for name in telling if name in known) for key, known in facts.items()}
+    said = {
+        key: ", ".join(f"{name} {known[name]}" for name in telling if name in known) for key, known in facts.items()
+    }
     return {key: f" [{text or f'run {key}'}]" for key, text in said.items()}
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
-from holdfast.core.types import Score
 from holdfast.site import lines, wording
 from holdfast.site.bars import Rival, bar
 from holdfast.site.findings import Findings, Measured
-from holdfast.site.series import Series, series, unjoined
+from holdfast.site.series import Series, series, unjoined, without_common_end
 from holdfast.site.summary import TOPICS, headline
 
-WIDTHS = (920, 358)  # a laptop's column and a phone's: text in a chart does not shrink with it
+WIDTHS = (1160, 358)  # a laptop's column and a phone's: text in a chart does not shrink with it
+PANEL, WIDE_PANEL, MANY = 204, 300, 4
 LETTERS = "ABCDEF"
 
 
@@ -23,6 +23,7 @@ class Panel:
     """A small chart with its caption."""
 
     label: str
+    lowest: str
     drawing: Markup
     partial: bool
 
@@ -40,11 +41,15 @@ class Figure:
     """The charts of one kind of change along one axis, on one dataset."""
 
     title: str
-    note: str
-    clean: Score | None
-    overviews: tuple[Markup, ...]
-    panels: tuple[Panel, ...]
-    bars: tuple[Bar, ...]
+    note: str = ""
+    overviews: tuple[Markup, ...] = ()
+    panels: tuple[Panel, ...] = ()
+    bars: tuple[Bar, ...] = ()
+    rivals: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def has_many(self) -> bool:
+        return len(self.panels) >= MANY
 
 
 def letters(found: Findings) -> dict[str, str]:
@@ -64,7 +69,7 @@ def figures(found: Findings) -> list[Figure]:
             for axis in ("severity", "radius"):
                 along = [one for one in drawn if one.axis == axis]
                 if along:
-                    title = f"{TOPICS[group]}{where}: accuracy against {axis}"
+                    title = f"{TOPICS[group]}{where}: accuracy (%) against {axis}"
                     made.append(_lines(title, along, clean, letters(found), name=f"chart-{len(made)}"))
             rest = unjoined(some, drawn)
             if rest:
@@ -76,45 +81,59 @@ def _lines(
     title: str, along: Sequence[Series], clean: Measured | None, known: Mapping[str, str], *, name: str
 ) -> Figure:
     reference = clean.accuracy if clean is not None else None
-    beside = any(model in known for one in along for model in one.others)
-    in_one = along[0].axis == "severity" and (len(along) > 1 or not beside)
-    each = beside or len(along) > lines.DISTINCT or not in_one
+    rivals = {model: letter for model, letter in known.items() if any(model in one.others for one in along)}
+    in_one = along[0].axis == "severity" and len(along) > 1
+    each = bool(rivals) or len(along) > lines.DISTINCT or not in_one
+    along, always = without_common_end(along)
     overviews = [
         lines.overview(along, clean=reference, width=width, name=f"{name}-{width}", title=title)
         for width in WIDTHS
         if in_one
     ]
+    width = PANEL if len(along) >= MANY else WIDE_PANEL
     panels = [
         Panel(
             label=one.label,
-            drawing=lines.panel(one, clean=reference, letters=known, name=f"{name}-panel-{i}"),
+            lowest=f"{wording.percent(one.lowest.score)} at {one.lowest.where}",
+            drawing=lines.panel(one, clean=reference, letters=rivals, name=f"{name}-panel-{i}", width=width),
             partial=any(point.partial for point in one.measured),
         )
         for i, one in enumerate(sorted(along, key=lambda one: one.label))
         if each
     ]
-    return Figure(title, _note(along, in_one, each), reference, tuple(overviews), tuple(panels), ())
+    note = _note(along, in_one, each)
+    return Figure(
+        title=title,
+        note=f"Every line: {always}. {note}" if always else note,
+        overviews=tuple(overviews),
+        panels=tuple(panels),
+        rivals=rivals,
+    )
 
 
 def _bars(title: str, runs: Sequence[Measured], known: Mapping[str, str]) -> Figure:
-    made = []
+    made, met = [], set()
     for run in runs:
         rivals = [
             Rival(known[other.footer.model], other.footer.model, other.accuracy)
             for other in run.beside
             if other.footer.model in known and other.accuracy.n
         ]
+        met |= {rival.name for rival in rivals}
         made.append(Bar(run, bar(run.accuracy, partial=run.footer.is_partial, rivals=rivals)))
-    return Figure(title, "", None, (), (), tuple(made))
+    return Figure(title, bars=tuple(made), rivals={model: letter for model, letter in known.items() if model in met})
 
 
 def _note(along: Sequence[Series], in_one: bool, each: bool) -> str:
     said = []
     if in_one and len(along) > lines.DISTINCT:
-        said.append(f"The {lines.PICKED_OUT} lowest of {len(along)} lines are picked out; intervals are in the panels below.")
+        said.append(
+            f"The {lines.PICKED_OUT} lowest of {len(along)} lines are picked out; intervals are in the panels below."
+        )
     gaps = sum(any(point is None for point in one.own) for one in along)
     if gaps:
-        said.append(f"{wording.counted(gaps, 'line')} with gaps: nothing was measured there, and nothing is drawn.")
+        has = "has" if gaps == 1 else "have"
+        said.append(f"{wording.counted(gaps, 'line')} {has} gaps where nothing was measured.")
     if each and not in_one and along[0].axis == "radius" and len(along) > 1:
         said.append("Each attack has its own scale: radii of different threats do not compare.")
     return " ".join(said)

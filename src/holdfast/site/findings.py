@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.intervals import z_value
 from holdfast.core.types import Score
 from holdfast.metrics.accuracy import Accuracy
 from holdfast.metrics.compare import Comparison, compare
-from holdfast.core.intervals import z_value
 from holdfast.metrics.summary import Line, line
 from holdfast.site.conditions import condition, group, labels, order, trail
 from holdfast.site.specimens import Specimen, specimens

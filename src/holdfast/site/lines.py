@@ -47,11 +47,14 @@ def overview(drawn: Sequence[Series], *, clean: Score | None, width: int, name: 
     """All lines of one axis in one picture, each labelled at its end."""
     drawn = sorted(on_one_ladder(drawn), key=lambda one: one.last.score.value)
     narrow = width < 500
-    labels = min(max(len(_cut(one.label, narrow)) for one in drawn) * 7.2 + 26, width * 0.42)
-    height = max(300 if narrow else 340, int(LABEL_GAP * len(drawn)) + 70)
+    labels = min(max(len(_cut(one.label, narrow)) for one in drawn) * 7.4 + 26, width * 0.42)
+    height = max(320 if narrow else 400, int(LABEL_GAP * len(drawn)) + 70)
     root = svg.picture(width, height, name=name, title=title, description=_described(drawn), class_="chart overview")
     frame = _frame(drawn[0], left=36, top=14, width=width - 36 - labels, height=height - 14 - 44)
     _axes(root, frame, drawn[0], shares=(0, 25, 50, 75, 100), clean=clean)
+    if clean is not None:
+        text = f"undisturbed {wording.percent(clean)}"
+        svg.node(root, "text", text, x=frame.right, y=frame.y(clean.value) - 7, text_anchor="end", class_="halo")
     few = len(drawn) <= DISTINCT
     ends = svg.spread(
         [frame.y(one.last.score.value) for one in drawn], gap=LABEL_GAP, low=frame.top + 4, high=frame.bottom - 2
@@ -59,7 +62,7 @@ def overview(drawn: Sequence[Series], *, clean: Score | None, width: int, name: 
     for i in reversed(range(len(drawn))):
         one = drawn[i]
         distinct = few or i < PICKED_OUT
-        group = svg.node(root, "g", class_=f"line c{i % DISTINCT}" if distinct else "line plain")
+        group = svg.node(root, "g", class_=f"line c{(i + 1) % DISTINCT}" if distinct else "line muted")
         _line(group, frame, one.own, shape=svg.SHAPES[i % len(svg.SHAPES)] if distinct else "circle", bands=few)
         x, y = frame.x(one.last.x), frame.y(one.last.score.value)
         svg.node(group, "polyline", points=svg.path([(x + 6, y), (frame.right + 12, ends[i])]), class_="leader")
@@ -68,39 +71,37 @@ def overview(drawn: Sequence[Series], *, clean: Score | None, width: int, name: 
     return svg.markup(root)
 
 
-def panel(one: Series, *, clean: Score | None, letters: Mapping[str, str], name: str) -> Markup:
+def panel(one: Series, *, clean: Score | None, letters: Mapping[str, str], name: str, width: int) -> Markup:
     """One line with its interval, other models beside it as thin lines with their letters."""
-    root = svg.picture(
-        230, 168, name=name, title=f"{one.label}: accuracy against {one.axis}", description=_described([one]), class_="chart"
-    )
-    frame = _frame(one, left=30, top=12, width=160, height=112)
-    _axes(root, frame, one, shares=(0, 0.5 * 100, 100), clean=clean)
     shown = {model: points for model, points in one.others.items() if model in letters}
-    lasts = {model: [point for point in points if point is not None][-1] for model, points in shown.items()}
-    places = svg.spread([frame.y(point.score.value) for point in lasts.values()], gap=11, low=12, high=frame.bottom)
-    for (model, points), place in zip(shown.items(), places, strict=True):
-        group = svg.node(root, "g", class_=f"rival r{ord(letters[model]) % 3}")
-        svg.node(group, "title", f"{model}: {lasts[model].text}")
-        for stretch in segments(points):
-            svg.node(group, "polyline", points=svg.path((frame.x(p.x), frame.y(p.score.value)) for p in stretch))
-        for point in points:
-            if point is not None:
-                svg.marker(group, frame.x(point.x), frame.y(point.score.value), shape="circle", size=1.8, hollow=point.partial)
-        svg.node(group, "text", letters[model], x=frame.right + 8, y=place + 4)
-    group = svg.node(root, "g", class_="line c0")
-    _line(group, frame, one.own, shape="circle", bands=True)
-    lowest = one.lowest
-    above = lowest.score.value < 0.2
-    svg.node(
-        group,
-        "text",
-        wording.percent(lowest.score),
-        x=min(frame.x(lowest.x), frame.right - 6),
-        y=frame.y(lowest.score.high) - 7 if above else frame.y(lowest.score.low) + 16,
-        class_="value",
-        text_anchor="middle",
+    height = width * 0.5 + 52
+    root = svg.picture(
+        width,
+        height,
+        name=name,
+        title=f"{one.label}: accuracy against {one.axis}",
+        description=" ".join([_described([one]), *(f"{model}: {_told(points)}." for model, points in shown.items())]),
+        class_="chart",
     )
+    frame = _frame(one, left=30, top=10, width=width - 30 - (28 if shown else 12), height=height - 10 - 42)
+    _axes(root, frame, one, shares=(0, 50, 100), clean=clean)
+    ends = [frame.y(_measured(points)[-1].score.value) for points in shown.values()]
+    places = svg.spread(ends, gap=11, low=frame.top, high=frame.bottom)
+    for (model, points), place in zip(shown.items(), places, strict=True):
+        group = svg.node(root, "g", class_=f"rival r{list(letters).index(model) % 3}")
+        svg.node(group, "title", f"{model}: {_told(points)}")
+        _rival(group, frame, points)
+        svg.node(group, "text", letters[model], x=frame.right + 9, y=place + 4)
+    _line(svg.node(root, "g", class_="line c0"), frame, one.own, shape="circle", bands=True)
     return svg.markup(root)
+
+
+def _rival(group: ET.Element, frame: Frame, points: Points) -> None:
+    for stretch in segments(points):
+        places = [(frame.x(point.x), frame.y(point.score.value)) for point in stretch]
+        svg.node(group, "polyline", points=svg.path(places))
+        for (x, y), point in zip(places, stretch, strict=True):
+            svg.marker(group, x, y, shape="circle", size=1.8, hollow=point.partial)
 
 
 def _line(group: ET.Element, frame: Frame, points: Points, *, shape: str, bands: bool) -> None:
@@ -132,12 +133,12 @@ def _frame(one: Series, *, left: float, top: float, width: float, height: float)
     return Frame(left, top, width, height, start, one.ticks[-1])
 
 
-def _axes(root: ET.Element, frame: Frame, one: Series, *, shares: Sequence[float], clean: Score | None) -> None:
+def _axes(root: ET.Element, frame: Frame, one: Series, *, shares: Sequence[int], clean: Score | None) -> None:
     group = svg.node(root, "g", class_="axes")
     for share in shares:
         y = frame.y(share / 100)
         svg.node(group, "line", x1=frame.left, x2=frame.right, y1=y, y2=y, class_="grid")
-        svg.node(group, "text", f"{share:g}{'%' if share == 100 else ''}", x=frame.left - 7, y=y + 4, text_anchor="end")
+        svg.node(group, "text", f"{share}", x=frame.left - 7, y=y + 4, text_anchor="end")
     title, texts = tick_texts(one.axis, one.ticks)
     free = frame.right + 100.0
     for tick, text in reversed(list(zip(one.ticks, texts, strict=True))):
@@ -146,14 +147,24 @@ def _axes(root: ET.Element, frame: Frame, one: Series, *, shares: Sequence[float
         if x + 3.6 * len(text) < free:
             svg.node(group, "text", text, x=x, y=frame.bottom + 17, text_anchor="middle")
             free = x - 3.6 * len(text) - 5
-    svg.node(group, "text", title, x=frame.left + frame.width / 2, y=frame.bottom + 36, text_anchor="middle", class_="name")
+    svg.node(
+        group, "text", title, x=frame.left + frame.width / 2, y=frame.bottom + 36, text_anchor="middle", class_="name"
+    )
     if clean is not None:
         y = frame.y(clean.value)
         svg.node(group, "line", x1=frame.left, x2=frame.right, y1=y, y2=y, class_="clean")
 
 
 def _described(drawn: Sequence[Series]) -> str:
-    return ". ".join(f"{one.label}: " + "; ".join(point.text for point in one.measured) for one in drawn) + "."
+    return " ".join(f"{one.label}: {_told(one.own)}." for one in drawn)
+
+
+def _told(points: Points) -> str:
+    return "; ".join(point.text for point in _measured(points))
+
+
+def _measured(points: Points) -> list[Point]:
+    return [point for point in points if point is not None]
 
 
 def _cut(label: str, narrow: bool) -> str:

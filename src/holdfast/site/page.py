@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from holdfast.core.types import ModelCard
 from holdfast.core.values import number_text
 from holdfast.site import wording
-from holdfast.site.again import Batch, Totals, batches, totals
+from holdfast.site.again import Setup, Totals, setups, totals
 from holdfast.site.figures import Figure, figures, letters
 from holdfast.site.findings import Beside, Findings, Measured
 from holdfast.site.specimens import PICTURE_BYTES, Specimen, picked
@@ -55,7 +55,7 @@ class Page:
     headlines: tuple[Pair, ...]
     rivals: dict[str, list[Pair]]
     galleries: tuple[Gallery, ...]
-    batches: list[Batch]
+    setups: list[Setup]
     totals: Totals
     superseded: int
 
@@ -93,7 +93,7 @@ def page(found: Findings, *, title: str | None = None) -> Page:
             for model in found.others
         },
         galleries=_galleries(found),
-        batches=batches(found.runs),
+        setups=setups(found.runs),
         totals=totals(found.runs),
         superseded=found.superseded,
     )

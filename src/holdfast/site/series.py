@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from holdfast.core.types import Score
 from holdfast.core.values import number_text
 from holdfast.site import wording
-from holdfast.site.conditions import Axis, axes, condition, labels, place
+from holdfast.site.conditions import THEN, Axis, axes, condition, labels, place
 from holdfast.site.findings import Beside, Measured
 from holdfast.store.footer import Footer
 
@@ -23,6 +23,7 @@ class Point:
     x: float
     score: Score
     partial: bool
+    where: str
     text: str
 
 
@@ -77,6 +78,17 @@ def on_one_ladder(drawn: Sequence[Series]) -> list[Series]:
     """The same lines over the same ticks, for one picture of all."""
     ticks = _ladder("severity", {tick for one in drawn for tick in one.ticks})
     return [replace(one, ticks=ticks, own=_laid(one.measured, ticks)) for one in drawn]
+
+
+def without_common_end(drawn: Sequence[Series]) -> tuple[list[Series], str]:
+    """The lines with what all of them end in taken out of their names, and that end: `then pgd-linf at …`."""
+    parts = [one.label.split(THEN) for one in drawn]
+    common: list[str] = []
+    while len(parts) > 1 and all(len(some) > 1 for some in parts) and len({some[-1] for some in parts}) == 1:
+        common.insert(0, parts[0][-1])
+        parts = [some[:-1] for some in parts]
+    named = [replace(one, label=THEN.join(some)) for one, some in zip(drawn, parts, strict=True)]
+    return named, f"then {THEN.join(common)}" if common else ""
 
 
 def segments(points: Points) -> list[list[Point]]:
@@ -138,4 +150,4 @@ def _point(axis: Axis, footer: Footer, score: Score) -> Point:
     x = place(footer, axis)
     where = f"{axis.name} {number_text(x) if axis.name == 'radius' else f'{x:g}'}"
     text = f"{where}: {wording.percent(score)} ({wording.with_interval(score, footer)})"
-    return Point(x, score, footer.is_partial, text)
+    return Point(x, score, footer.is_partial, where, text)

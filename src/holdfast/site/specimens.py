@@ -32,7 +32,7 @@ class Specimen:
     """One sample that the model got wrong. `before` is None where the undisturbed sample was not measured."""
 
     id: str
-    run: str
+    dataset: str
     scenario: str
     label: str
     before: Answer | None
@@ -75,7 +75,7 @@ def specimens(scenario: str, rows: Rows, clean: Rows | None, pictures: Sequence[
         found.append(
             Specimen(
                 id=picture.id,
-                run=rows.footer.key,
+                dataset=rows.footer.dataset,
                 scenario=scenario,
                 label=_class_name(rows.footer, rows.labels[i]),
                 before=None if clean is None or j is None else _answer(clean, j),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,6 +22,13 @@ MISSING = {
     "attacked": "attacks",
     "both": "corruption and attack together",
 }
+
+VERDICTS = {
+    "better": "it is better than",
+    "worse": "it is worse than",
+    "no difference shown": "no difference is shown to",
+}
+FEW = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +58,8 @@ def statements(runs: Sequence[Measured], dataset: str) -> list[Statement]:
             said.append(Statement(topic, text, run.accuracy, run.footer.is_partial))
     missing = [name for group, name in MISSING.items() if headline(runs, group) is None]
     if missing:
-        text = f"{wording.listed(missing).capitalize()} {_were(missing)} not measured on {dataset}: nothing is known of them."
+        names = wording.listed(missing)
+        text = f"{names[0].upper()}{names[1:]} {_were(missing)} not measured on {dataset}: nothing is claimed of them."
         said.append(Statement("Not measured", text))
     return said
 
@@ -60,17 +67,17 @@ def statements(runs: Sequence[Measured], dataset: str) -> list[Statement]:
 def standing(found: Findings) -> Statement:
     """How the model compares with the others of the store, counted over paired comparisons."""
     topic = "Beside other models"
-    parts = []
-    for dataset, runs in found.datasets.items():
-        where = f" of {dataset}" if len(found.datasets) > 1 else ""
-        for group in TOPICS:
-            run = headline(runs, group)
-            verdicts = _verdicts(run) if run is not None else ""
-            if run is not None and verdicts:
-                parts.append(f"{_where(run)}{where}, {verdicts}")
-    if not parts:
+    met = [
+        (dataset, run)
+        for dataset, runs in found.datasets.items()
+        for run in (headline(runs, group) for group in TOPICS)
+        if run is not None and any(other.comparison for other in run.beside)
+    ]
+    if not met:
         return Statement(topic, "No other model of this store was measured under the same scenarios.")
-    return Statement(topic, f"On the same samples, sample by sample: {'; '.join(parts)}.")
+    several = len({dataset for dataset, _ in met}) > 1
+    parts = [f"{_where(run)}{f' ({dataset})' if several else ''} {_verdicts(run)}" for dataset, run in met]
+    return Statement(topic, f"On the same samples, {'; '.join(parts)}.")
 
 
 def caution(trust: Trust) -> Statement:
@@ -80,8 +87,8 @@ def caution(trust: Trust) -> Statement:
     if trust.unreadable:
         said.append(f"{wording.counted(len(trust.unreadable), 'file')} of rows could not be read")
     if trust.subsets:
-        rest = "rests" if len(trust.subsets) == 1 else "rest"
-        said.append(f"{len(trust.subsets)} of {wording.counted(trust.runs, 'run')} {rest} on a part of the samples")
+        rest = "rests" if trust.partial_runs == 1 else "rest"
+        said.append(f"{trust.partial_runs} of {wording.counted(trust.runs, 'run')} {rest} on a part of the samples")
     if trust.flags:
         names = wording.listed([flag.name for flag in trust.flags])
         said.append(f"{wording.counted(len(trust.flags), 'kind')} of flag {_was(trust.flags)} raised ({names})")
@@ -101,10 +108,10 @@ def _sentence(run: Measured, some: Sequence[Measured], dataset: str) -> str:
     if run.group == "corrupted":
         if len(some) == 1:
             return f"Under the one corruption measured, {run.label}, it gets {share} right ({rests})."
-        return f"The worst corruption of {len(some)} measured is {run.label}: {share} right ({rests})."
+        return f"Of {len(some)} corruption scenarios measured, the worst is {run.label}: {share} right ({rests})."
     start = "Under attack" if run.group == "attacked" else _together(run)
-    which = run.label if len(some) == 1 else f"{run.label}, the lowest of {len(some)} measured"
-    return f"{start} ({which}) {share} stay right ({rests})."
+    lowest = f", the lowest of {len(some)} such scenarios measured" if len(some) > 1 else ""
+    return f"{start} ({run.label}) {share} stay right ({rests}){lowest}."
 
 
 def _together(run: Measured) -> str:
@@ -135,9 +142,13 @@ def _doubt(run: Measured, some: Sequence[Measured]) -> list[str]:
 
 
 def _verdicts(run: Measured) -> str:
-    met = Counter(other.comparison.verdict for other in run.beside if other.comparison is not None)
-    words = {"better": "better than", "worse": "worse than", "no difference shown": "no difference shown to"}
-    return ", ".join(f"{words[verdict]} {met[verdict]}" for verdict in words if met[verdict])
+    """`better than vit-tiny and worse than 3 others`: names while they are few."""
+    said = []
+    for verdict, words in VERDICTS.items():
+        names = [other.footer.model for other in run.beside if other.comparison and other.comparison.verdict == verdict]
+        if names:
+            said.append(f"{words} {wording.listed(names) if len(names) <= FEW else f'{len(names)} others'}")
+    return wording.listed(said)
 
 
 def _where(run: Measured) -> str:

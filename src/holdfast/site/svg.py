@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Sequence
+from statistics import fmean
 
 from markupsafe import Markup
 
@@ -38,32 +40,42 @@ def marker(parent: ET.Element, x: float, y: float, *, shape: str, size: float = 
         "triangle": ((0, -1.25), (1.25, 1), (-1.25, 1)),
         "wedge": ((0, 1.25), (1.25, -1), (-1.25, -1)),
     }[shape]
-    node(parent, "polygon", points=path((x + dx * size * 0.92, y + dy * size * 0.92) for dx, dy in corners), class_=class_)
+    node(
+        parent,
+        "polygon",
+        points=path((x + dx * size * 0.92, y + dy * size * 0.92) for dx, dy in corners),
+        class_=class_,
+    )
 
 
-def path(points: object) -> str:
+def path(points: Iterable[tuple[float, float]]) -> str:
     """`x,y x,y …` for polylines and polygons."""
-    return " ".join(f"{_text(x)},{_text(y)}" for x, y in points)  # type: ignore[attr-defined]
+    return " ".join(f"{_text(x)},{_text(y)}" for x, y in points)
 
 
 def markup(root: ET.Element) -> Markup:
     """The drawing as HTML that may stand in a page."""
-    return Markup(ET.tostring(root, encoding="unicode"))  # noqa: S704 - ElementTree escapes every text and attribute
+    return Markup(ET.tostring(root, encoding="unicode"))
 
 
-def spread(wanted: list[float], *, gap: float, low: float, high: float) -> list[float]:
-    """Places as near as possible to those wanted, in the same order, `gap` apart and between `low` and `high`."""
+def spread(wanted: Sequence[float], *, gap: float, low: float, high: float) -> list[float]:
+    """The nearest places (least squares) to those wanted, in the same order, `gap` apart, from `low` to `high`."""
+    if not wanted:
+        return []
     order = sorted(range(len(wanted)), key=lambda i: wanted[i])
     gap = min(gap, (high - low) / max(1, len(wanted) - 1))
+    # isotonic regression by pooling neighbours that would come too close
+    pools: list[list[float]] = []
+    for rank, i in enumerate(order):
+        pools.append([wanted[i] - rank * gap])
+        while len(pools) > 1 and fmean(pools[-2]) > fmean(pools[-1]):
+            last = pools.pop()
+            pools[-1] += last
+    free = [fmean(pool) for pool in pools for _ in pool]
+    most = high - (len(wanted) - 1) * gap
     placed = [0.0] * len(wanted)
-    edge = low
-    for i in order:
-        placed[i] = edge = max(wanted[i], edge)
-        edge += gap
-    edge = high
-    for i in reversed(order):
-        placed[i] = edge = min(placed[i], edge)
-        edge -= gap
+    for rank, i in enumerate(order):
+        placed[i] = min(max(free[rank], low), most) + rank * gap
     return placed
 
 

@@ -31,6 +31,17 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Subset:
+    """Runs that rest on the same part of one dataset."""
+
+    dataset: str
+    n: int
+    population: int
+    selection: str
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Trust:
     """All that weakens the numbers of a page."""
 
@@ -38,9 +49,13 @@ class Trust:
     flags: tuple[Raised, ...]
     failures: tuple[Failure, ...]
     unanswered: int
-    subsets: tuple[Measured, ...]
+    subsets: tuple[Subset, ...]
     unreadable: tuple[str, ...]
     weights: tuple[str, ...]
+
+    @property
+    def partial_runs(self) -> int:
+        return sum(len(subset.labels) for subset in self.subsets)
 
     @property
     def is_clear(self) -> bool:
@@ -54,7 +69,7 @@ def trust(found: Findings) -> Trust:
         flags=_flags(runs),
         failures=_failures(runs),
         unanswered=sum(run.unanswered for run in runs),
-        subsets=tuple(run for run in runs if run.footer.is_partial),
+        subsets=_subsets(runs),
         unreadable=found.unreadable,
         weights=tuple(sorted({run.footer.weights for run in runs})),
     )
@@ -87,6 +102,15 @@ def _failures(runs: Sequence[Measured]) -> tuple[Failure, ...]:
         for reason, some in met.items()
     ]
     return tuple(sorted(failures, key=lambda one: (-one.samples, one.reason)))
+
+
+def _subsets(runs: Sequence[Measured]) -> tuple[Subset, ...]:
+    met: dict[tuple[str, int, int, str], list[str]] = {}
+    for run in runs:
+        footer = run.footer
+        if footer.is_partial:
+            met.setdefault((footer.dataset, footer.n, footer.population, footer.selection), []).append(run.label)
+    return tuple(Subset(*key, tuple(labels)) for key, labels in met.items())
 
 
 def _title(run: Measured) -> str:

@@ -14,9 +14,9 @@ class Recipe:
     name: str
     dataset: str = "fashion-mnist:split=train"
     architecture: str = "small-cnn"
-    epochs: int = 30
-    batch: int = 256
-    rate: float = 2e-3
+    epochs: int = 20
+    batch: int = 512
+    rate: float = 3e-3
     weight_decay: float = 5e-4
     shift: int = 2
     average: float = 0.999
@@ -26,24 +26,24 @@ class Recipe:
 
 
 @register("recipe", "fashion-standard")
-def fashion_standard(*, epochs: int = 30, seed: int = 0) -> Recipe:
+def fashion_standard(*, epochs: int = 20, seed: int = 0) -> Recipe:
     """Standard training on Fashion-MNIST."""
     return Recipe("fashion-standard", epochs=epochs, seed=seed)
 
 
 @register("recipe", "fashion-noise")
-def fashion_noise(*, epochs: int = 30, seed: int = 0) -> Recipe:
+def fashion_noise(*, epochs: int = 20, seed: int = 0) -> Recipe:
     """Training with Gaussian noise of random severity, a common recipe against corruptions."""
     return Recipe("fashion-noise", epochs=epochs, seed=seed, corruption="gaussian-noise:ladder=imagenet")
 
 
 @register("recipe", "fashion-at-linf", source="Madry et al. 2018, arXiv:1706.06083")
-def fashion_at_linf(*, epochs: int = 30, seed: int = 0, radius: float = 16 / 255, steps: int = 7) -> Recipe:
+def fashion_at_linf(*, epochs: int = 20, seed: int = 0, radius: float = 16 / 255, steps: int = 7) -> Recipe:
     """Adversarial training against pgd-linf."""
     return Recipe("fashion-at-linf", epochs=epochs, seed=seed, attack=f"pgd-linf:radius={radius!r},steps={steps}")
 
 
 @register("recipe", "fashion-at-l2", source="Madry et al. 2018, arXiv:1706.06083")
-def fashion_at_l2(*, epochs: int = 30, seed: int = 0, radius: float = 1.0, steps: int = 7) -> Recipe:
+def fashion_at_l2(*, epochs: int = 20, seed: int = 0, radius: float = 1.0, steps: int = 7) -> Recipe:
     """Adversarial training against pgd-l2."""
     return Recipe("fashion-at-l2", epochs=epochs, seed=seed, attack=f"pgd-l2:radius={radius!r},steps={steps}")

@@ -23,7 +23,7 @@ def saved(path: Path, *, size: tuple[int, int] = (8, 8), mode: str = "RGB") -> n
     shape = (size[1], size[0]) if mode == "L" else (size[1], size[0], len(mode))
     pixels = RANDOM.integers(0, 256, shape, dtype=np.uint8)
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(pixels, mode=None).save(path)
+    Image.fromarray(pixels).save(path)
     return pixels
 
 
@@ -95,7 +95,7 @@ def test_a_constant_image_stays_constant_under_any_framing(tmp_path: Path) -> No
 
 def test_images_of_several_sizes_need_a_size(birds: Path) -> None:
     saved(birds / "wren" / "big.png", size=(9, 8))
-    with pytest.raises(HoldfastError, match="differ in size.*8x8.*9x8") as error:
+    with pytest.raises(HoldfastError, match=r"differ in size.*8x8.*9x8") as error:
         folder(str(birds))
     assert "size=" in str(error.value.hint)
     assert folder(str(birds), size=8).images(range(5)).failed == {}

@@ -69,7 +69,7 @@ def test_a_truncated_gz_is_an_error(root: Path) -> None:
 
 def test_images_and_labels_of_two_lengths_are_an_error(root: Path) -> None:
     write(root / "mnist", labels=LABELS[:-1])
-    with pytest.raises(HoldfastError, match="20 images.*19 labels"):
+    with pytest.raises(HoldfastError, match=r"20 images.*19 labels"):
         load("mnist")
 
 

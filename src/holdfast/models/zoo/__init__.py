@@ -31,7 +31,7 @@ def _factory(file: Path) -> Callable[[], Classifier]:
 
 
 def _summary(file: Path) -> str:
-    """One line for the catalogue. A damaged file says so there, and does not keep the others from being listed."""
+    """A line for the catalogue, then the notes. A damaged file says so and keeps no other from being listed."""
     try:
         saved = read_card(file)
     except HoldfastError as error:
@@ -41,7 +41,7 @@ def _summary(file: Path) -> str:
     card = saved.card
     trained = f" trained on {card.trained_on}" if card.trained_on else ""
     against = f" against {', '.join(card.threats)}" if card.threats else ""
-    return card.notes.split("\n", 1)[0] or f"{saved.architecture}{trained}{against}, {card.classes} classes."
+    return f"{saved.architecture.partition(':')[0]}{trained}{against}, {card.classes} classes.\n\n{card.notes}".strip()
 
 
 register_folder(FOLDER)
