@@ -79,7 +79,9 @@ def tiny_data(tmp_path: Path) -> Callable[..., str]:
 
 @pytest.fixture
 def footer_for() -> Callable[..., Footer]:
-    def make(model: str = "m", scenario: str = "d", *, key: str = "", flags: tuple[Flag, ...] = (), **more: object) -> Footer:
+    def make(
+        model: str = "m", scenario: str = "d", *, key: str = "", flags: tuple[Flag, ...] = (), **more: object
+    ) -> Footer:
         card = ModelCard(name=model, source=model, classes=10)
         fields = {
             "key": key or f"{abs(hash((model, scenario))):020x}"[:20],
@@ -110,7 +112,14 @@ def footer_for() -> Callable[..., Footer]:
 def rows_for(footer_for: Callable[..., Footer]) -> Callable[..., Rows]:
     """Rows of which `right` says what is correct; logits are 10 apart."""
 
-    def make(right: list[bool], *, footer: Footer | None = None, ids: list[str] | None = None, classes: int = 10, **more: object) -> Rows:
+    def make(
+        right: list[bool],
+        *,
+        footer: Footer | None = None,
+        ids: list[str] | None = None,
+        classes: int = 10,
+        **more: object,
+    ) -> Rows:
         n = len(right)
         labels = np.arange(n) % classes
         said = np.where(right, labels, (labels + 1) % classes)
@@ -126,6 +135,7 @@ def rows_for(footer_for: Callable[..., Footer]) -> Callable[..., Rows]:
             "backwards": np.zeros(n, np.int64),
             "reasons": [None] * n,
         }
-        return to_rows(Predictions(**(fields | more)), footer or footer_for())  # type: ignore[arg-type]
+        footer = footer or footer_for()
+        return to_rows(Predictions(**(fields | more)), footer).sealed(footer)  # type: ignore[arg-type]
 
     return make

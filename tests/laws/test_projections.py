@@ -40,7 +40,9 @@ def test_a_projection_is_idempotent(threat: Threat, images: np.ndarray, moved: n
 
 @each
 @given(unit, moves, radii)
-def test_a_projection_is_the_nearest_point(threat: Threat, images: np.ndarray, moved: np.ndarray, radius: np.ndarray) -> None:
+def test_a_projection_is_the_nearest_point(
+    threat: Threat, images: np.ndarray, moved: np.ndarray, radius: np.ndarray
+) -> None:
     """Against the optimality condition: (moved - nearest) · (z - nearest) ≤ 0 for every feasible z."""
     x, r = torch.from_numpy(images).double(), torch.from_numpy(radius).double()
     target = torch.from_numpy(moved).double()

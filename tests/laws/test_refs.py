@@ -40,7 +40,10 @@ def test_levels_are_spelled_as_people_write_them() -> None:
     assert number_text(1 / 3) == "1/3"
 
 
-@given(st.lists(values, max_size=4), st.dictionaries(st.from_regex(r"[a-z_][a-z0-9_]{0,6}", fullmatch=True), values, max_size=4))
+@given(
+    st.lists(values, max_size=4),
+    st.dictionaries(st.from_regex(r"[a-z_][a-z0-9_]{0,6}", fullmatch=True), values, max_size=4),
+)
 def test_a_ref_reads_back_whatever_its_arguments(positional: list[object], keywords: dict[str, object]) -> None:
     items = [value_text(value) for value in positional]  # type: ignore[arg-type]
     items += [f"{name}={value_text(value)}" for name, value in keywords.items()]  # type: ignore[arg-type]

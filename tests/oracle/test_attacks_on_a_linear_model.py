@@ -26,7 +26,9 @@ def breaking_radius(model: TorchClassifier, batch: Batch, norm: str) -> torch.Te
     logits = model(batch.images)
     own = weight[batch.labels]
     other = weight[1 - batch.labels]
-    margin = logits.gather(1, batch.labels[:, None]).squeeze(1) - logits.gather(1, (1 - batch.labels)[:, None]).squeeze(1)
+    margin = logits.gather(1, batch.labels[:, None]).squeeze(1) - logits.gather(1, (1 - batch.labels)[:, None]).squeeze(
+        1
+    )
     return margin / NORMS[norm](own - other)
 
 
@@ -114,7 +116,9 @@ def test_passes_never_exceed_the_stated_cost(
     assert int(changed.backwards.min()) >= made.cost.backwards
 
 
-def test_results_do_not_depend_on_the_width(linear: Callable[..., TorchClassifier], batch_for: Callable[..., Batch]) -> None:
+def test_results_do_not_depend_on_the_width(
+    linear: Callable[..., TorchClassifier], batch_for: Callable[..., Batch]
+) -> None:
     model = linear(classes=5)
     batch = batch_for(model, n=33)
     made = attack("linf", 0.02, steps=7, restarts=2)
@@ -149,7 +153,9 @@ def test_restarts_find_what_one_start_misses() -> None:
     assert shares[1] > shares[0] + 0.25
 
 
-def test_a_model_without_gradients_is_refused(linear: Callable[..., TorchClassifier], batch_for: Callable[..., Batch]) -> None:
+def test_a_model_without_gradients_is_refused(
+    linear: Callable[..., TorchClassifier], batch_for: Callable[..., Batch]
+) -> None:
     from dataclasses import replace
 
     from holdfast.core.errors import HoldfastError
@@ -175,7 +181,9 @@ def test_zero_gradients_are_counted(batch_for: Callable[..., Batch]) -> None:
     assert changed.tallies == {"gradients": 18, "zero gradients": 18}
 
 
-def test_momentum_still_reaches_the_optimum(linear: Callable[..., TorchClassifier], batch_for: Callable[..., Batch]) -> None:
+def test_momentum_still_reaches_the_optimum(
+    linear: Callable[..., TorchClassifier], batch_for: Callable[..., Batch]
+) -> None:
     model = linear()
     batch, limit = firm(model, batch_for(model, n=40), "linf")
     radius = 0.5 * float(limit.min())

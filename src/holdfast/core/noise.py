@@ -2,8 +2,8 @@
 
 A counter-based hash (the SplitMix64 finaliser, Steele et al. 2014) in 64-bit integers gives the same bits on every
 device, whatever the batch, its order and its neighbours. `normal` uses only operations that IEEE 754 rounds exactly
-(add, multiply, divide, square root) in a fixed order, so it is the same to the bit too; torch's `log` and `erfinv` are
-not: their last bit depends on the device and, on a CPU, on where in the tensor an element lies.
+(add, multiply, divide) in a fixed order, so it is the same to the bit too; torch's `log`, `sqrt` and
+`erfinv` are not: their last bit depends on the device and, on a CPU, on where in the tensor an element lies.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _normal(bits: Tensor) -> Tensor:
     w = _log(4.0 * (chance * (1.0 - chance))).neg_()
     x = (chance * 2.0).sub_(1.0)
     near = _polynomial(CENTRE, w - 2.5)
-    far = _polynomial(TAIL, w.sqrt().sub_(3.0))
+    far = _polynomial(TAIL, _sqrt(w).sub_(3.0))
     return torch.where(w < 5.0, near, far).mul_(x).mul_(ROOT_TWO)
 
 
@@ -149,6 +149,16 @@ def _polynomial(coefficients: tuple[float, ...], x: Tensor) -> Tensor:
     for coefficient in coefficients[1:-1]:
         value = value.add_(coefficient).mul_(x)
     return value.add_(coefficients[-1])
+
+
+def _sqrt(value: Tensor) -> Tensor:
+    """Square root of numbers in (0, 100): a guess from the exponent, then Newton. CUDA's own differs from a CPU's."""
+    import torch
+
+    root = ((value.view(torch.int32) >> 1) + 0x1FBD1DF5).view(torch.float32)
+    for _ in range(3):
+        root = (value / root).add_(root).mul_(0.5)
+    return root
 
 
 def _log(value: Tensor) -> Tensor:

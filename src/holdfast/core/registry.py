@@ -237,6 +237,8 @@ def _fit(value: Value, option: Any) -> tuple[bool, Value]:
         return True, value
     if origin is Literal:
         return value in inner, value
+    if origin is tuple and value is None:
+        return False, value
     if origin is tuple:
         items = value if isinstance(value, tuple) else (value,)
         return True, tuple(coerced(item, inner[0], "an item") for item in items)

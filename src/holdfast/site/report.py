@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import re
 import uuid
@@ -23,14 +24,15 @@ from holdfast.store.store import Store
 def write_report(store: Store, model: str, out: Path, *, title: str | None = None) -> Path:
     """Writes the report and returns its path; into a folder it goes under the model's name."""
     text = report_html(store, model, title=title)
-    path = Path(out) / f"{_file_name(model)}.html" if Path(out).is_dir() else Path(out)
+    path = Path(out) / file_name(model) if Path(out).is_dir() else Path(out)
     temporary = path.with_name(f".{path.name[:80]}.{uuid.uuid4().hex[:8]}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise HoldfastError(f"cannot write {path}: {error.strerror}", hint="choose another place with --out") from error
     return path
 
@@ -48,6 +50,11 @@ def report_html(store: Store, model: str, *, title: str | None = None) -> str:
     )
 
 
+def file_name(model: str) -> str:
+    """What to call the report of a model: its name in letters that every disk allows."""
+    return (re.sub(r"[^\w.-]+", "-", model).strip("-.")[:100] or "report") + ".html"
+
+
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("holdfast.site"),
@@ -58,7 +65,3 @@ def _environment() -> jinja2.Environment:
     )
     environment.globals.update(w=wording, bar=bar, in_levels=in_levels, data_uri=data_uri)
     return environment
-
-
-def _file_name(model: str) -> str:
-    return re.sub(r"[^\w.-]+", "-", model).strip("-.")[:100] or "report"

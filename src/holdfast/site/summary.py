@@ -59,7 +59,8 @@ def statements(runs: Sequence[Measured], dataset: str) -> list[Statement]:
     missing = [name for group, name in MISSING.items() if headline(runs, group) is None]
     if missing:
         names = wording.listed(missing)
-        text = f"{names[0].upper()}{names[1:]} {_were(missing)} not measured on {dataset}: nothing is claimed of them."
+        were, them = ("was", "it") if missing == [MISSING["both"]] else ("were", "them")
+        text = f"{names[0].upper()}{names[1:]} {were} not measured on {dataset}, so nothing is claimed about {them}."
         said.append(Statement("Not measured", text))
     return said
 
@@ -157,7 +158,3 @@ def _where(run: Measured) -> str:
 
 def _was(things: Sequence[object]) -> str:
     return "was" if len(things) == 1 else "were"
-
-
-def _were(missing: Sequence[str]) -> str:
-    return "was" if missing == [MISSING["both"]] else "were"

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from holdfast.core.errors import HoldfastError
@@ -107,8 +108,8 @@ class Rows:
         values = self.table.column(column).cast(pa.float64()).to_numpy(zero_copy_only=False)
         return np.asarray(values, dtype=np.float64)
 
-    def with_footer(self, footer: Footer) -> Rows:
-        """The same rows under another footer, which takes on their count and digest."""
+    def sealed(self, footer: Footer) -> Rows:
+        """The same rows ready to be written: under this footer, which takes on their count and digest."""
         footer = replace(footer, n=len(self), digest=digest(self.table))
         names = {name: getattr(footer, "key" if name == "run" else name) for name in NAMES}
         table = self.table
@@ -118,7 +119,7 @@ class Rows:
 
 
 def to_rows(predictions: Predictions, footer: Footer) -> Rows:
-    """Rows from predictions: the answer is decided here, in float32, before logits are rounded for storage."""
+    """Rows from predictions: the answer is decided here, in full precision, before logits are rounded for storage."""
     logits = predictions.logits
     answered: NDArray[np.bool_] = np.asarray(np.isfinite(logits).all(axis=1))
     safe = np.where(answered[:, None], logits, 0.0).astype(np.float64)
@@ -156,7 +157,7 @@ def to_rows(predictions: Predictions, footer: Footer) -> Rows:
         "backwards": pa.array(predictions.backwards, pa.int32()),
         "reason": pa.array(reasons, pa.string()),
     }
-    return Rows(pa.table(columns, schema=SCHEMA), footer).with_footer(footer)
+    return Rows(pa.table(columns, schema=SCHEMA), footer)
 
 
 def joined(pieces: Sequence[Rows], order: Sequence[str], footer: Footer) -> Rows:
@@ -168,7 +169,7 @@ def joined(pieces: Sequence[Rows], order: Sequence[str], footer: Footer) -> Rows
     missing = [name for name in order if name not in place]
     if missing:
         raise HoldfastError(f"{len(missing)} of {len(order)} samples have no row, `{missing[0]}` first")
-    return Rows(table.take([place[name] for name in order]), footer).with_footer(footer)
+    return Rows(table.take([place[name] for name in order]), footer).sealed(footer)
 
 
 def digest(table: pa.Table) -> str:
@@ -189,13 +190,16 @@ def _canonical(column: pa.Array) -> list[bytes]:
         column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     pieces = [np.asarray(column.is_null().to_numpy(zero_copy_only=False)).tobytes()]
     if pa.types.is_list(column.type):
-        lengths = [len(item) if item.is_valid else 0 for item in column]
-        return [*pieces, np.array(lengths, np.int64).tobytes(), *_canonical(column.flatten())]
+        return [*pieces, _lengths(pc.list_value_length(column)), *_canonical(column.flatten())]
     if pa.types.is_string(column.type):
-        texts = [(text or "").encode() for text in column.to_pylist()]
-        return [*pieces, np.array([len(text) for text in texts], np.int64).tobytes(), b"".join(texts)]
+        texts = column.fill_null("")
+        return [*pieces, _lengths(pc.binary_length(texts)), "".join(texts.to_pylist()).encode()]
     filled = column.cast(pa.float64()) if pa.types.is_floating(column.type) else column.cast(pa.int64())
     return [*pieces, np.nan_to_num(filled.fill_null(0).to_numpy(zero_copy_only=False), nan=np.pi).tobytes()]
+
+
+def _lengths(lengths: pa.Array) -> bytes:
+    return np.asarray(lengths.fill_null(0).to_numpy(zero_copy_only=False), dtype=np.int64).tobytes()
 
 
 def _constant(text: str, length: int) -> pa.Array:

@@ -70,7 +70,8 @@ class Store:
 
     def add_part(self, rows: Rows) -> None:
         """Keeps a finished shard of a run under way. Names never clash, so two workers never write one file."""
-        self.files.write(f"parts/{rows.footer.key}/{uuid.uuid4().hex}{SUFFIX}", _encoded(rows.table))
+        sealed = rows.sealed(rows.footer)
+        self.files.write(f"parts/{rows.footer.key}/{uuid.uuid4().hex}{SUFFIX}", _encoded(sealed.table))
 
     def parts(self, key: str) -> list[Rows]:
         """The finished shards of a run under way; a damaged one is moved aside and done again."""

@@ -115,7 +115,7 @@ def test_weights_of_another_network_are_listed_by_name_and_shape(in_folder: Path
     problem = caught.value.problem
     assert "1 missing: stem.bias" in problem
     assert "1 not in the architecture: extra.weight" in problem
-    assert "2 of another shape: head.weight (5, 8) for (10, 8), head.bias (5,) for (10,)" in problem
+    assert "2 of another shape: head.weight (5, 32) for (10, 32), head.bias (5,) for (10,)" in problem
 
 
 def test_long_lists_of_names_are_cut(in_folder: Path, net: nn.Module) -> None:

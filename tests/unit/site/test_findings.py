@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -71,8 +72,6 @@ def test_a_damaged_file_is_told_and_left_out(store: Store) -> None:
     data = bytearray(path.read_bytes())
     data[40:60] = bytes(20)
     path.write_bytes(bytes(data))
-    import os
-
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     found = findings(store, "resnet18")
     assert len(found.runs) == 1

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -97,7 +98,7 @@ def test_both_at_once_is_drawn_along_each_strength(store: Store) -> None:
 def test_one_strength_makes_no_line(store: Store) -> None:
     add(store, 0.5, fog(3))
     add(store, 0.4, change("corruption", "greyscale"))
-    add(store, 0.3, change("attack", "sweep", radius=[0.1, 0.2]))
+    add(store, 0.3, change("attack", "sweep", radius=(0.1, 0.2)))
     found = findings(store, "resnet18")
     assert lines_of(store) == []
     assert len(unjoined(found.runs, [])) == 3
@@ -133,7 +134,7 @@ def test_255ths_are_counted_and_other_radii_spelled() -> None:
 def test_labels_keep_their_order_their_distance_and_the_frame(wanted: list[float]) -> None:
     placed = svg.spread(wanted, gap=15, low=0, high=300)
     order = sorted(range(len(wanted)), key=lambda i: wanted[i])
-    steps = [placed[b] - placed[a] for a, b in zip(order, order[1:], strict=False)]
+    steps = [placed[b] - placed[a] for a, b in pairwise(order)]
     assert all(step >= 15 - 1e-6 for step in steps)
     assert min(placed) >= -1e-6
     assert max(placed) <= 300 + 1e-6

@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from synthetic import CARD, CLASSES, add, fog, pgd
 from holdfast.core.errors import HoldfastError
 from holdfast.core.types import Flag
 from holdfast.site.page import link
-from holdfast.site.report import report_html, write_report
+from holdfast.site.report import file_name, report_html, write_report
 from holdfast.store.store import Store
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
@@ -92,7 +93,7 @@ def test_every_picture_and_chart_has_words(rich_page: str) -> None:
 def test_headings_step_down_one_at_a_time(rich_page: str) -> None:
     levels = [int(level) for level in re.findall(r"<h([1-6])", rich_page)]
     assert levels.count(1) == 1
-    assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert all(after - before <= 1 for before, after in pairwise(levels))
 
 
 def test_the_parts_stand_in_their_order(rich_page: str) -> None:
@@ -183,6 +184,7 @@ def test_runs_can_be_made_again_from_the_page(rich: Store, rich_page: str) -> No
 def test_a_folder_gets_a_file_named_after_the_model(store: Store, tmp_path: Path) -> None:
     add(store, 0.9, model="timm:resnet50.a1/x")
     assert write_report(store, "timm:resnet50.a1/x", tmp_path) == tmp_path / "timm-resnet50.a1-x.html"
+    assert file_name("<//>") == "report.html"
     nested = write_report(store, "timm:resnet50.a1/x", tmp_path / "new" / "page.html", title="A title")
     assert "<h1>A title</h1>" in nested.read_text(encoding="utf-8")
     assert not list(tmp_path.rglob("*.tmp"))

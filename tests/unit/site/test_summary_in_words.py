@@ -42,12 +42,13 @@ def test_the_sentences_read_like_this(store: Store) -> None:
     add(store, 0.12, pgd(8 / 255), n=2000, population=2000)
     assert [text.replace("\u00a0", " ") for text in said(store).values()] == [
         "Undisturbed, it gets 91.2 % right on cifar10 (89.9 to 92.4, 2,000 samples).",
-        "Under the one corruption measured, contrast at severity 5, it gets 34.1 % right (32.1 to 36.2, 2,000 samples). "
-        "That is 57.1 points below undisturbed on the same 2,000 samples (difference −59.3 to −54.9).",
+        "Under the one corruption measured, contrast at severity 5, it gets 34.1 % right "
+        "(32.1 to 36.2, 2,000 samples). "
+        "That is 57.1 points below undisturbed on the same 2,000 samples (difference −59.2 to −54.9).",
         "Under attack (pgd-linf at radius 8/255) 12.0 % stay right (10.6 to 13.5, 2,000 samples). "
         "That is 79.2 points below undisturbed on the same 2,000 samples (difference −80.9 to −77.3). "
         "This is an upper limit: a stronger attack may leave fewer.",
-        "Corruption and attack together was not measured on cifar10: nothing is claimed of them.",
+        "Corruption and attack together was not measured on cifar10, so nothing is claimed about it.",
     ]
 
 

@@ -1,0 +1,144 @@
+"""Rows: decided in full precision, digested by content, honest about what has no answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.types import Flag
+from holdfast.store import Footer, Predictions, Rows
+from holdfast.store.rows import digest, joined, to_rows
+
+
+def predictions(logits: np.ndarray, labels: np.ndarray, **more: object) -> Predictions:
+    n = len(labels)
+    fields = {
+        "ids": [f"s{i}" for i in range(n)],
+        "labels": labels,
+        "logits": logits.astype(np.float32),
+        "sizes": np.full(n, np.nan, np.float32),
+        "radii": np.full(n, np.nan, np.float32),
+        "forwards": np.ones(n, np.int64),
+        "backwards": np.zeros(n, np.int64),
+        "reasons": [None] * n,
+    }
+    return Predictions(**(fields | more))  # type: ignore[arg-type]
+
+
+logits = hnp.arrays(np.float32, (8, 12), elements=st.floats(-1e4, 1e4, width=32))
+labels = hnp.arrays(np.int64, (8,), elements=st.integers(0, 11))
+
+
+@given(logits, labels)
+def test_prediction_rank_and_confidence_follow_from_the_logits(z: np.ndarray, y: np.ndarray) -> None:
+    footer = _footer()
+    rows = to_rows(predictions(z, y), footer)
+    assert rows.predictions.tolist() == z.argmax(axis=1).tolist()
+    assert rows.correct.tolist() == (z.argmax(axis=1) == y).tolist()
+    order = np.argsort(-z, axis=1, kind="stable")
+    assert rows.floats("rank").tolist() == [list(row).index(label) for row, label in zip(order, y, strict=True)]
+    wide = z.astype(np.float64)
+    shifted = np.exp(wide - wide.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(rows.confidence, (shifted / shifted.sum(1, keepdims=True)).max(1), rtol=2e-3)
+    assert (rows.correct == (rows.floats("rank") == 0)).all()
+
+
+def test_logits_are_kept_whole_up_to_128_classes_and_as_the_ten_largest_beyond() -> None:
+    random = np.random.default_rng(0)
+    few, many = random.normal(size=(3, 128)), random.normal(size=(3, 129))
+    small = to_rows(predictions(few, np.zeros(3, np.int64)), _footer())
+    large = to_rows(predictions(many, np.zeros(3, np.int64)), _footer())
+    assert small.logits is not None
+    np.testing.assert_allclose(small.logits, few, atol=2e-3)  # float16 near 4: steps of 0.002
+    assert large.logits is None
+    assert large.table.column("top_classes").to_pylist() == np.argsort(-many, axis=1)[:, :10].tolist()
+    exact = np.log(np.exp(many).sum(axis=1))
+    np.testing.assert_allclose(large.floats("logsumexp"), exact, rtol=1e-6)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_logits_that_are_not_finite_are_no_answer_and_say_so(bad: float) -> None:
+    z = np.zeros((3, 4))
+    z[1, 2] = bad
+    rows = to_rows(predictions(z, np.zeros(3, np.int64)), _footer())
+    assert rows.correct.tolist() == [True, False, True]
+    assert np.isnan(rows.predictions[1])
+    assert rows.table.column("reason").to_pylist() == [None, "logits are not finite", None]
+    assert rows.failed.tolist() == [False, True, False]
+
+
+def test_a_reason_given_is_kept() -> None:
+    z = np.full((1, 4), np.nan)
+    rows = to_rows(predictions(z, np.zeros(1, np.int64), reasons=["cannot be read"]), _footer())
+    assert rows.table.column("reason").to_pylist() == ["cannot be read"]
+
+
+def test_logits_beyond_float16_do_not_become_infinite() -> None:
+    rows = to_rows(predictions(np.array([[1e6, 0.0]]), np.zeros(1, np.int64)), _footer())
+    assert rows.logits is not None
+    assert np.isfinite(rows.logits).all()
+
+
+def test_the_digest_knows_the_content_and_nothing_else(
+    rows_for: Callable[..., Rows], footer_for: Callable[..., Footer]
+) -> None:
+    one = rows_for([True, False, True])
+    renamed = one.sealed(footer_for("another model", "another scenario", seconds=9.0))
+    assert renamed.footer.digest == one.footer.digest
+    assert rows_for([True, True, True]).footer.digest != one.footer.digest
+    for column in ("label", "prediction", "forwards"):
+        changed = one.table.set_column(
+            one.table.schema.get_field_index(column),
+            one.table.schema.field(column),
+            [np.asarray([7, 7, 7], dtype=np.int32)],
+        )
+        assert digest(changed) != one.footer.digest, column
+    for column in ("reason", "id"):
+        changed = one.table.set_column(one.table.schema.get_field_index(column), column, [["x", "y", "z"]])
+        assert digest(changed) != one.footer.digest, column
+
+
+def test_the_digest_does_not_depend_on_chunks(rows_for: Callable[..., Rows]) -> None:
+    import pyarrow as pa
+
+    whole = rows_for([True, False, True, True])
+    chunked = pa.concat_tables([whole.table.slice(0, 1), whole.table.slice(1)])
+    assert digest(chunked) == whole.footer.digest
+
+
+def test_pieces_join_in_the_order_asked_for(rows_for: Callable[..., Rows], footer_for: Callable[..., Footer]) -> None:
+    one = rows_for([True, False], ids=["b", "d"])
+    other = rows_for([True, True], ids=["a", "d"])
+    together = joined([one, other], ["a", "b", "d"], footer_for())
+    assert together.ids == ["a", "b", "d"]
+    assert together.correct.tolist() == [True, True, False], "of a sample that stands twice the first is taken"
+    with pytest.raises(HoldfastError, match=r"1 of 2 samples have no row, `q` first"):
+        joined([one], ["b", "q"], footer_for())
+
+
+def test_a_footer_reads_back(footer_for: Callable[..., Footer]) -> None:
+    footer = footer_for(flags=(Flag("f", "note", "because"),), facts={"ladder": "cifar"}, precision=0.01)
+    assert Footer.from_bytes(footer.to_bytes()) == footer
+
+
+def test_a_footer_of_another_format_is_refused(footer_for: Callable[..., Footer]) -> None:
+    with pytest.raises(HoldfastError, match="format 99"):
+        Footer.from_bytes(replace(footer_for(), format=99).to_bytes())
+
+
+def _footer() -> Footer:
+    from holdfast.core.types import ModelCard
+
+    return Footer(
+        *("k", "f", "m", "m", "s", "s", "d", (), 0, "all", None, None, "w", "d"),
+        card=ModelCard("m", "m", 12),
+        classes=(),
+        population=8,
+    )
