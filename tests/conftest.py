@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from holdfast.models import TorchClassifier, wrap
 from holdfast.store import Footer, Predictions, Rows
 from holdfast.store.rows import to_rows
 
-os.environ.setdefault("HOLDFAST_OFFLINE", "1")
 settings.register_profile("suite", deadline=None, max_examples=60)
 settings.load_profile("suite")
 

@@ -1,3 +1,50 @@
-"""holdfast measures how an image classifier holds up when the world changes."""
+"""holdfast measures how an image classifier holds up when the world changes.
+
+import holdfast
+outcomes = holdfast.evaluate("fashion-at-linf", "fashion-mnist-2k+gaussian-noise:severity=3", store="rows")
+print(holdfast.accuracy(outcomes[0].rows))
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from holdfast.core.types import Score as Score
+    from holdfast.engine.evaluate import evaluate as evaluate
+    from holdfast.engine.plan import plan as plan
+    from holdfast.metrics.accuracy import accuracy as accuracy
+    from holdfast.metrics.compare import compare as compare
+    from holdfast.models import load as load
+    from holdfast.models import normalised as normalised
+    from holdfast.models import wrap as wrap
+    from holdfast.site.report import write_report as write_report
+    from holdfast.store import Store as Store
+
+HOMES = {
+    "Score": "holdfast.core.types",
+    "Store": "holdfast.store",
+    "accuracy": "holdfast.metrics.accuracy",
+    "compare": "holdfast.metrics.compare",
+    "evaluate": "holdfast.engine.evaluate",
+    "load": "holdfast.models",
+    "normalised": "holdfast.models",
+    "plan": "holdfast.engine.plan",
+    "wrap": "holdfast.models",
+    "write_report": "holdfast.site.report",
+}
+__all__ = ["__version__", *HOMES]
+
+
+def __getattr__(name: str) -> object:
+    """Public names are imported when first used, so that `import holdfast` stays quick."""
+    if name not in HOMES:
+        raise AttributeError(f"module `holdfast` has no `{name}`")
+    return getattr(importlib.import_module(HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -18,9 +18,6 @@ def main() -> None:
     except HoldfastError as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.stderr.write("stopped; everything finished is kept, and the same command goes on from here\n")
-        sys.exit(1)
     except BrokenPipeError:  # the reader of our output left, as `| head` does
         sys.stderr.close()
         sys.exit(0)

@@ -1,8 +1,8 @@
 """Attacks against the closed-form optimum of a linear model.
 
-For two classes the margin along a perturbation d is m + w·d, w the difference of the weight rows. Inside a ball that does
-not touch the box the smallest margin is m - r·|w| in the dual norm, so both the reachable margin and the smallest radius
-that breaks a sample are known.
+For two classes the margin along a perturbation d is m + w·d, w the difference of the weight rows. Inside a ball that
+does not touch the box the smallest margin is m - r·|w| in the dual norm, so both the reachable margin and the smallest
+radius that breaks a sample are known.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from holdfast.cli.output import (
     print_table,
     seconds_text,
 )
+from holdfast.core.errors import Misuse
 
 if TYPE_CHECKING:
     from holdfast.core.suites import Suite
@@ -67,7 +68,8 @@ def demo(
             suite.models, suite.scenarios, store=store, samples=samples or suite.samples, device=device, watcher=watcher
         )
     _matrix(outcomes)
-    out.print("\nper cell: share right in percent, ± half of the 95 % interval; +n-samples as `n` below", style="dim")
+    n = samples or suite.samples
+    out.print(f"\npercent right of {n:,} samples, ± half the 95 % interval; attacks are run on the samples still right")
     reports = [write_report(store, model, out_dir / f"{model}.html") for model in suite.models]
     out.print(f"\n{sum(len(o.rows) for o in outcomes if o.rows is not None):,} rows in {store.url}")
     for report in reports:
@@ -293,5 +295,6 @@ def _fail_if_any(outcomes: list[Outcome]) -> None:
     if failed:
         err.print(f"{len(failed)} of {len(outcomes)} runs failed:")
         for outcome in failed:
-            err.print(f"  {outcome.model} under {outcome.scenario}: {outcome.error}", markup=False)
-        raise typer.Exit(1)
+            err.print(f"  {outcome.model} under {outcome.scenario}: {outcome.error}", markup=False, soft_wrap=True)
+        nothing_could_run = len(failed) == len(outcomes) and all(isinstance(each.error, Misuse) for each in failed)
+        raise typer.Exit(2 if nothing_could_run else 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from holdfast.cli.output import err
@@ -15,7 +16,17 @@ from holdfast.engine.watch import Silent, Watcher
 
 @contextlib.contextmanager
 def watching(*, quiet: bool) -> Iterator[Watcher]:
-    """A live display on a terminal, a line per finished run elsewhere, nothing when quiet."""
+    """A live display on a terminal, a line per finished run elsewhere, nothing when quiet. Ctrl-C ends it in words."""
+    try:
+        with _display(quiet) as watcher:
+            yield watcher
+    except KeyboardInterrupt:
+        err.print("stopped; everything finished is kept, and the same command goes on from here")
+        raise typer.Exit(1) from None
+
+
+@contextlib.contextmanager
+def _display(quiet: bool) -> Iterator[Watcher]:
     if quiet:
         yield Silent()
     elif err.is_terminal:

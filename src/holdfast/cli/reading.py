@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +19,9 @@ from holdfast.cli.output import (
     print_json,
     print_table,
 )
+
+if TYPE_CHECKING:
+    from holdfast.core.types import Score
 
 Runs = Annotated[list[str] | None, typer.Option("--scenario", help="Only these scenarios.")]
 
@@ -163,7 +166,7 @@ def compare(
                 each.scenario,
                 interval(each.one),
                 interval(each.other),
-                f"{100 * each.difference.value:+.1f} [{100 * each.difference.low:+.1f}, {100 * each.difference.high:+.1f}]",
+                "{:+.1f} [{:+.1f}, {:+.1f}]".format(*[100 * number for number in _bounds(each.difference)]),
                 str(each.only_one),
                 str(each.only_other),
                 f"{each.chance:.2g}",
@@ -173,6 +176,10 @@ def compare(
         ],
         right=["only first right", "only second right", "p (McNemar)"],
     )
+
+
+def _bounds(score: Score) -> tuple[float, float, float]:
+    return score.value, score.low, score.high
 
 
 def explain(

@@ -31,7 +31,7 @@ LEVELS = 255.0
 
 Level = float | tuple[float, ...]
 LadderName = Literal["auto", "cifar", "imagenet"]
-Quantise = Literal["round", "truncate", "none"]
+Quantise = Literal["round", "truncate", "off"]
 
 
 class Renderer(Protocol):
@@ -107,7 +107,7 @@ def corruption(
 
 def quantised(images: Tensor, how: Quantise = "round") -> Tensor:
     """Images as 8-bit storage would keep them. The published generators truncate, which darkens; we round."""
-    if how == "none":
+    if how == "off":
         return images
     levels = images * LEVELS
     return (levels.round() if how == "round" else levels.floor()) / LEVELS

@@ -57,8 +57,7 @@ class Width:
     """How many samples go through the model at once; halves itself when memory runs out."""
 
     def __init__(self, value: int) -> None:
-        if value < 1:
-            raise Misuse(f"a batch size is 1 or more, got {value}")
+        assert value >= 1, f"a width is 1 or more, got {value}"
         self.value = value
 
     @classmethod

@@ -66,7 +66,7 @@ def evaluate(
     """
     watcher = watcher or Silent()
     store = Store(store) if isinstance(store, str) else store
-    wanted = Wanted(seed, samples, precision)
+    wanted = Wanted(seed, samples, precision, batch_size)
     asked_models, asked_scenarios = read_models(_listed(models)), read_scenarios(_listed(scenarios))
     workshop = Workshop(pick_device(device))
     watcher.planned(len(asked_models) * len(asked_scenarios))
@@ -77,7 +77,7 @@ def evaluate(
                 name = str(model) if isinstance(model, Ref) else model.card.name
                 try:
                     job = workshop.job(model, scenario, wanted)
-                    outcomes.append(_done(job, store, workshop, batch_size, pictures, watcher))
+                    outcomes.append(_done(job, store, workshop, wanted, pictures, watcher))
                 except NoRoom:
                     raise
                 except HoldfastError as error:
@@ -90,16 +90,14 @@ def _listed(items: Item | Sequence[Item]) -> Sequence[Item]:
     return items if isinstance(items, list | tuple) else [items]  # type: ignore[list-item]
 
 
-def _done(
-    job: Job, store: Store, workshop: Workshop, batch_size: int | None, pictures: int, watcher: Watcher
-) -> Outcome:
+def _done(job: Job, store: Store, workshop: Workshop, wanted: Wanted, pictures: int, watcher: Watcher) -> Outcome:
     run, device = job.run, workshop.device
     if store.has(run.key):
         rows = store.read(run.key)
         watcher.began(run, len(rows), len(rows))
         watcher.ended(run, "done before", _standing(rows))
         return Outcome(str(run.model), str(run.scenario), rows)
-    width = Width(batch_size) if batch_size is not None else Width.for_model(job.model, job.dataset.card, device)
+    width = Width(wanted.batch_size) if wanted.batch_size else Width.for_model(job.model, job.dataset.card, device)
     rows = Evaluation(job, store, device, width, watcher, workshop.flags(job)).finished()
     if pictures:
         add_pictures(store, job, rows, device, width, pictures)

@@ -35,8 +35,11 @@ class Wanted:
     seed: int = 0
     samples: int | None = None
     precision: float | None = None
+    batch_size: int | None = None
 
     def __post_init__(self) -> None:
+        if self.batch_size is not None and self.batch_size < 1:
+            raise Misuse(f"--batch-size is 1 or more, got {self.batch_size}")
         if self.samples is not None and self.samples < 1:
             raise Misuse(f"--samples is 1 or more, got {self.samples}")
         if self.precision is not None and not 0 < self.precision < 0.5:

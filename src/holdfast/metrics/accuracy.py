@@ -20,12 +20,17 @@ class Metric(Protocol):
     def __call__(self, rows: Rows, reference: Rows | None = None) -> Score | None: ...
 
 
+def accuracy(rows: Rows) -> Score:
+    """Share of samples whose top prediction is the label, with its interval."""
+    return wilson(int(rows.correct.sum()), len(rows))
+
+
 @register("metric", "accuracy", source="Wilson 1927, doi:10.1080/01621459.1927.10502953")
 class Accuracy:
     """Share of samples whose top prediction is the label; a sample without a usable answer counts as wrong."""
 
     def __call__(self, rows: Rows, reference: Rows | None = None) -> Score:  # noqa: ARG002
-        return wilson(int(rows.correct.sum()), len(rows))
+        return accuracy(rows)
 
 
 @register("metric", "top-k-accuracy")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from holdfast.core.types import Flag, Score
-from holdfast.metrics.accuracy import Accuracy, TopK
+from holdfast.metrics.accuracy import TopK, accuracy
 from holdfast.store.footer import Footer
 from holdfast.store.rows import Rows
 from holdfast.store.store import Store
@@ -53,7 +53,7 @@ class Line:
 def line(rows: Rows) -> Line:
     """Top-5 only where there are more than five classes to choose from, and ten at least: else it says little."""
     top5 = TopK(k=5)(rows) if rows.footer.card.classes >= 10 else None
-    return Line(rows.footer, Accuracy()(rows), top5, int(rows.failed.sum()))
+    return Line(rows.footer, accuracy(rows), top5, int(rows.failed.sum()))
 
 
 def lines(

@@ -6,15 +6,18 @@ from dataclasses import dataclass
 
 from holdfast.core.registry import register
 
+FASHION = "fashion-mnist:split=train"
+EPOCHS = 20
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """How a model is trained. `attack` and `corruption` are refs; with neither, training is standard."""
 
     name: str
-    dataset: str = "fashion-mnist:split=train"
+    dataset: str = FASHION
     architecture: str = "small-cnn"
-    epochs: int = 20
+    epochs: int = EPOCHS
     batch: int = 512
     rate: float = 3e-3
     weight_decay: float = 5e-4
@@ -26,24 +29,31 @@ class Recipe:
 
 
 @register("recipe", "fashion-standard")
-def fashion_standard(*, epochs: int = 20, seed: int = 0) -> Recipe:
+def fashion_standard(*, dataset: str = FASHION, epochs: int = EPOCHS, seed: int = 0) -> Recipe:
     """Standard training on Fashion-MNIST."""
-    return Recipe("fashion-standard", epochs=epochs, seed=seed)
+    return Recipe("fashion-standard", dataset=dataset, epochs=epochs, seed=seed)
 
 
 @register("recipe", "fashion-noise")
-def fashion_noise(*, epochs: int = 20, seed: int = 0) -> Recipe:
+def fashion_noise(*, dataset: str = FASHION, epochs: int = EPOCHS, seed: int = 0) -> Recipe:
     """Training with Gaussian noise of random severity, a common recipe against corruptions."""
-    return Recipe("fashion-noise", epochs=epochs, seed=seed, corruption="gaussian-noise:ladder=imagenet")
+    corruption = "gaussian-noise:ladder=imagenet"
+    return Recipe("fashion-noise", dataset=dataset, epochs=epochs, seed=seed, corruption=corruption)
 
 
 @register("recipe", "fashion-at-linf", source="Madry et al. 2018, arXiv:1706.06083")
-def fashion_at_linf(*, epochs: int = 20, seed: int = 0, radius: float = 16 / 255, steps: int = 7) -> Recipe:
+def fashion_at_linf(
+    *, dataset: str = FASHION, epochs: int = EPOCHS, seed: int = 0, radius: float = 16 / 255, steps: int = 7
+) -> Recipe:
     """Adversarial training against pgd-linf."""
-    return Recipe("fashion-at-linf", epochs=epochs, seed=seed, attack=f"pgd-linf:radius={radius!r},steps={steps}")
+    attack = f"pgd-linf:radius={radius!r},steps={steps}"
+    return Recipe("fashion-at-linf", dataset=dataset, epochs=epochs, seed=seed, attack=attack)
 
 
 @register("recipe", "fashion-at-l2", source="Madry et al. 2018, arXiv:1706.06083")
-def fashion_at_l2(*, epochs: int = 20, seed: int = 0, radius: float = 1.0, steps: int = 7) -> Recipe:
+def fashion_at_l2(
+    *, dataset: str = FASHION, epochs: int = EPOCHS, seed: int = 0, radius: float = 1.0, steps: int = 7
+) -> Recipe:
     """Adversarial training against pgd-l2."""
-    return Recipe("fashion-at-l2", epochs=epochs, seed=seed, attack=f"pgd-l2:radius={radius!r},steps={steps}")
+    attack = f"pgd-l2:radius={radius!r},steps={steps}"
+    return Recipe("fashion-at-l2", dataset=dataset, epochs=epochs, seed=seed, attack=attack)

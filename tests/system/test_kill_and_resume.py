@@ -1,0 +1,139 @@
+"""kill -9 at random moments, and a disk that fills up: nothing half is read, nothing whole is lost."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.store import Rows, Store
+
+SCENARIO = "fashion-mnist-2k+gaussian-noise:severity=2+pgd-linf:radius=8/255,steps=6"
+WORDS = ["evaluate", "fashion-at-linf", "--scenario", SCENARIO, "--pictures", "0", "--batch-size", "64", "-q"]
+EAGER = "import holdfast.engine.evaluate as e; e.SHARD = 100; e.KEEP_EVERY = 0.0; "
+RUN = "import sys; from holdfast.__main__ import main; sys.argv = ['holdfast', *sys.argv[1:]]; main()"
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
+
+
+def started(folder: Path) -> subprocess.Popen[str]:
+    """The command line, with shards small enough that a kill finds some done and some not."""
+    return subprocess.Popen(
+        [sys.executable, "-c", EAGER + RUN, *WORDS, "--store", str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+    )
+
+
+def only_run(folder: Path) -> Rows:
+    store = Store(str(folder))
+    (key,) = store.footers()
+    return store.read(key)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Rows, float]:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    begun = time.perf_counter()
+    process = started(folder)
+    assert process.wait(timeout=300) == 0, process.communicate()[1]
+    return only_run(folder), time.perf_counter() - begun
+
+
+def killed_until_done(folder: Path, kills: int, duration: float, seed: int) -> int:
+    """Starts and kills at random moments, checks the store after each, then lets it finish. Returns shards seen."""
+    rng = random.Random(seed)
+    most = 0
+    for _ in range(kills):
+        process = started(folder)
+        try:
+            process.wait(timeout=rng.uniform(0.0, duration))
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        store = Store(str(folder))
+        assert all(finding.problem is None for finding in store.verify()), "whatever is there is whole"
+        parts = [part for parts in store.unfinished().values() for part in parts]
+        ids = [name for part in parts for name in part.ids]
+        assert len(ids) == len(set(ids)), "no shard was done twice"
+        assert len(ids) >= most or store.footers(), "what was kept once stays"
+        most = max(most, len(ids))
+    assert started(folder).wait(timeout=300) == 0
+    return most
+
+
+def test_a_few_kills_leave_the_rows_of_an_undisturbed_run(tmp_path: Path, undisturbed: tuple[Rows, float]) -> None:
+    rows, duration = undisturbed
+    killed_until_done(tmp_path, kills=3, duration=duration, seed=1)
+    assert only_run(tmp_path).footer.digest == rows.footer.digest
+
+
+@pytest.mark.slow
+def test_twenty_kills_leave_the_rows_of_an_undisturbed_run(tmp_path: Path, undisturbed: tuple[Rows, float]) -> None:
+    rows, duration = undisturbed
+    kept = 0
+    # a run that was let through ends the story, so it is told anew until twenty kills have been tried
+    for round_ in range(4):
+        folder = tmp_path / str(round_)
+        kept = max(kept, killed_until_done(folder, kills=5, duration=0.8 * duration, seed=round_))
+        assert only_run(folder).footer.digest == rows.footer.digest
+        assert Store(str(folder)).unfinished() == {}
+    assert kept > 0, "the kills came while shards were being made, else the test says nothing"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own with 256 KiB."""
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("mounting a small file system needs root")
+    place = tmp_path / "disk"
+    place.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)], capture_output=True).returncode:
+        pytest.skip("this machine does not let us mount a tmpfs")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_disk_that_fills_up_keeps_what_was_there_and_the_run_resumes(
+    small_disk: Path, undisturbed: tuple[Rows, float]
+) -> None:
+    # room for about two shards: a shard of 100 rows with its footer takes 15 to 20 KiB
+    (small_disk / "ballast").write_bytes(b"\0" * (200 << 10))
+    process = started(small_disk / "store")
+    _, said = process.communicate(timeout=300)
+    assert process.returncode == 1
+    assert "no room left" in said
+    assert "run the same command again" in said
+    assert "Traceback" not in said
+    store = Store(str(small_disk / "store"))
+    kept = sum(len(part) for parts in store.unfinished().values() for part in parts)
+    assert 0 < kept < 2000
+    assert all(finding.problem is None for finding in store.verify())
+    (small_disk / "ballast").unlink()
+    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
+    assert started(small_disk / "store").wait(timeout=300) == 0
+    assert only_run(small_disk / "store").footer.digest == undisturbed[0].footer.digest
+
+
+def test_ctrl_c_says_what_is_kept(tmp_path: Path, undisturbed: tuple[Rows, float]) -> None:
+    process = started(tmp_path)
+    store = Store(str(tmp_path))
+    deadline = time.monotonic() + 120
+    while not store.files.names("parts", ".parquet") and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "the same command goes on from here" in said
+    assert "Traceback" not in said
+    assert started(tmp_path).wait(timeout=300) == 0
+    assert only_run(tmp_path).footer.digest == undisturbed[0].footer.digest
