@@ -18,7 +18,7 @@ from holdfast.store import Rows, Store
 
 SCENARIO = "fashion-mnist-2k+gaussian-noise:severity=2+pgd-linf:radius=8/255,steps=6"
 WORDS = ["evaluate", "fashion-at-linf", "--scenario", SCENARIO, "--pictures", "0", "--batch-size", "64", "-q"]
-EAGER = "import holdfast.engine.evaluate as e; e.SHARD = 100; e.KEEP_EVERY = 0.0; "
+EAGER = "import holdfast.engine.evaluate as e; e.shard_size = lambda _: 100; e.KEEP_EVERY = 0.0; "
 RUN = "import sys; from holdfast.__main__ import main; sys.argv = ['holdfast', *sys.argv[1:]]; main()"
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 

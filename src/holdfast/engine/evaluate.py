@@ -29,7 +29,6 @@ from holdfast.store import Footer, Rows, Store
 from holdfast.store.files import NoRoom
 from holdfast.store.rows import to_rows
 
-SHARD = 512  # samples: fixed, so that a resumed run meets the same batches as an undisturbed one
 KEEP_EVERY = 2.0  # seconds between writes of finished shards: what a kill can cost
 CHECKPOINT = 100  # samples between looks at the precision, so that where a run stops does not depend on its batches
 ZERO_SHARE = 0.01
@@ -153,8 +152,9 @@ class Evaluation:
     def _missing(self, order: list[str]) -> list[NDArray[np.int64]]:
         """Shards of the fixed division that are not wholly there."""
         positions = self.job.order
-        divided = [positions[i : i + SHARD] for i in range(0, len(positions), SHARD)]
-        named = [order[i : i + SHARD] for i in range(0, len(order), SHARD)]
+        size = shard_size(self.width.value)
+        divided = [positions[i : i + size] for i in range(0, len(positions), size)]
+        named = [order[i : i + size] for i in range(0, len(order), size)]
         return [
             shard for shard, names in zip(divided, named, strict=True) if any(name not in self.right for name in names)
         ]
@@ -220,6 +220,12 @@ class Evaluation:
             facts=facts,
             tallies=tallies,
         )
+
+
+def shard_size(width: int) -> int:
+    """Samples in a shard: enough to refill a batch, and the same at every start, so that a resumed run meets the same
+    batches as an undisturbed one."""
+    return max(512, 2 * width)
 
 
 def tally_flags(tallies: dict[str, int]) -> tuple[Flag, ...]:

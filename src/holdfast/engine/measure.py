@@ -97,10 +97,12 @@ class Journey:
 
 
 def _through_changes(setting: Setting, batch: Batch, width: int) -> Journey:
-    noise = Noise.of(setting.seed, batch.ids, setting.device)
     nothing = torch.full((len(batch),), torch.nan, device=setting.device)
     none = torch.zeros(len(batch), device=setting.device)
     journey = Journey(batch.images, nothing, nothing, none, none)
+    if not setting.changes:
+        return journey
+    noise = Noise.of(setting.seed, batch.ids, setting.device)
     for place, (ref, change) in enumerate(setting.changes):
         # severities and radii share their draws on purpose: neighbouring cells of a table differ by the level alone
         own = noise.scope(f"{place} {ref.name}")

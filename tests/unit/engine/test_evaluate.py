@@ -35,7 +35,7 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluate_module, "SHARD", 10)
+    monkeypatch.setattr(evaluate_module, "shard_size", lambda _: 10)
     monkeypatch.setattr(evaluate_module, "KEEP_EVERY", 0.0)
 
 
