@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 from holdfast.core.types import Flag, Score
@@ -69,10 +69,15 @@ def lines(
         if (not models or footer.model in models) and (not scenarios or footer.scenario in scenarios)
     ]
     if best_only:
-        largest: dict[str, Footer] = {}
-        for footer in chosen:
-            if footer.family not in largest or footer.n > largest[footer.family].n:
-                largest[footer.family] = footer
-        chosen = list(largest.values())
+        chosen = largest(chosen)
     chosen.sort(key=lambda footer: (footer.dataset, footer.model, len(footer.changes), footer.scenario))
     return [line(store.read(footer.key)) for footer in chosen]
+
+
+def largest(footers: Iterable[Footer]) -> list[Footer]:
+    """Of one measurement on several choices of samples, the largest."""
+    best: dict[str, Footer] = {}
+    for footer in footers:
+        if footer.family not in best or footer.n > best[footer.family].n:
+            best[footer.family] = footer
+    return list(best.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ from holdfast.core.intervals import z_value
 from holdfast.core.types import Score
 from holdfast.metrics.accuracy import Accuracy
 from holdfast.metrics.compare import Comparison, compare
-from holdfast.metrics.summary import Line, line
+from holdfast.metrics.summary import Line, largest, line
 from holdfast.site.conditions import condition, group, labels, order, trail
 from holdfast.site.specimens import Specimen, specimens
 from holdfast.store.footer import Footer
@@ -101,8 +101,8 @@ def findings(store: Store, model: str) -> Findings:
     mine = [footer for footer in every if footer.model == model]
     if not mine:
         raise unknown("model", model, {footer.model for footer in every})
-    chosen = sorted(_largest(mine), key=order)
-    theirs = _largest(footer for footer in every if footer.model != model)
+    chosen = sorted(largest(mine), key=order)
+    theirs = largest(footer for footer in every if footer.model != model)
     rivals = _rivals(theirs)
     reader = _Reader(store)
     named = labels(chosen)
@@ -203,15 +203,6 @@ def _reference(footer: Footer, mine: Sequence[Footer]) -> Footer | None:
 
 def _identity(footer: Footer) -> tuple[str, str, str, str]:
     return (footer.dataset, footer.data, footer.weights, footer.model_full)
-
-
-def _largest(footers: Iterable[Footer]) -> list[Footer]:
-    """Of one measurement on several choices of samples, the largest."""
-    largest: dict[str, Footer] = {}
-    for footer in footers:
-        if footer.family not in largest or footer.n > largest[footer.family].n:
-            largest[footer.family] = footer
-    return list(largest.values())
 
 
 def _mean_size(rows: Rows, clean: Rows | None) -> Score | None:

@@ -1,0 +1,53 @@
+# Two commands do all set-up on a fresh machine: `make demo` and `make test`.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+COVERED := core store engine metrics
+
+.PHONY: demo test test-slow lint docs bench clean
+
+demo: $(VENV)/.installed
+	$(BIN)/holdfast demo
+
+test: $(VENV)/.installed-test
+	rm -f .coverage .coverage.*
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow" --cov=holdfast --cov-report=
+	@for package in $(COVERED); do \
+		echo "line coverage of $$package:"; \
+		$(BIN)/python -m coverage report --include="src/holdfast/$$package/*" --fail-under=90 --format=total || exit 1; \
+	done
+
+test-slow: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -m slow
+
+lint: $(VENV)/.installed-lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: $(VENV)/.installed
+	$(BIN)/python scripts/make_docs.py
+
+bench: $(VENV)/.installed
+	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/overhead.py
+
+clean:
+	rm -rf $(VENV) .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+# torch goes first: what depends on it then finds it there and brings no other build
+$(VENV)/.installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) torch
+	$(PIP) -e .
+	touch $@
+
+$(VENV)/.installed-test: $(VENV)/.installed
+	$(PIP) -e ".[test]"
+	touch $@
+
+$(VENV)/.installed-lint: $(VENV)/.installed
+	$(PIP) -e ".[lint]"
+	touch $@

@@ -1,0 +1,81 @@
+"""Writes what is generated: the catalogue of components, in docs/catalogue.md and in the README.
+
+python scripts/make_docs.py [--check]
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from holdfast.core.registry import Entry, registry
+from holdfast.core.suites import load_suite, suites
+from holdfast.core.values import value_text
+
+ROOT = Path(__file__).parent.parent
+KINDS = {
+    "dataset": "Datasets",
+    "model": "Models and model sources",
+    "architecture": "Architectures for `file:`",
+    "corruption": "Corruptions",
+    "attack": "Attacks",
+    "metric": "Metrics",
+    "recipe": "Training recipes",
+}
+BEGIN, END = "<!-- catalogue: made by `make docs` -->", "<!-- end of catalogue -->"
+
+
+def main() -> None:
+    stale = []
+    for path, text in generated().items():
+        if path.read_text(encoding="utf-8") != text if path.exists() else True:
+            stale.append(path)
+            if "--check" not in sys.argv:
+                path.write_text(text, encoding="utf-8")
+    for path in stale:
+        print(f"{'stale' if '--check' in sys.argv else 'wrote'}: {path.relative_to(ROOT)}")
+    if stale and "--check" in sys.argv:
+        sys.exit("run `make docs`")
+
+
+def generated() -> dict[Path, str]:
+    """Every generated file with what it should hold."""
+    readme = ROOT / "README.md"
+    before, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return {
+        ROOT / "docs" / "catalogue.md": catalogue(),
+        readme: f"{before}{BEGIN}\n{brief()}\n{END}{after}",
+    }
+
+
+def brief() -> str:
+    lines = ["| kind | names |", "|---|---|"]
+    for kind, title in KINDS.items():
+        names = ", ".join(f"`{name}`" for name in registry.entries(kind))
+        lines.append(f"| {title} | {names} |")
+    lines.append(f"| Suites | {', '.join(f'`{name}`' for name in suites())} |")
+    return "\n".join(lines)
+
+
+def catalogue() -> str:
+    parts = ["# Catalogue", "", "Everything that has a name, with its parameters and defaults. Made by `make docs`."]
+    for kind, title in KINDS.items():
+        parts += ["", f"## {title}", "", "| name | what it is | parameters | source |", "|---|---|---|---|"]
+        parts += [row(entry) for entry in registry.entries(kind).values()]
+    parts += ["", "## Suites", "", "| name | what it is | scenarios |", "|---|---|---|"]
+    for name in suites():
+        suite = load_suite(name)
+        parts.append(f"| `{name}` | {suite.title} | {len(suite.scenarios)} |")
+    return "\n".join(parts) + "\n"
+
+
+def row(entry: Entry) -> str:
+    parameters = "<br>".join(
+        f"`{p.name}`" if p.required else f"`{p.name}={value_text(p.default)}`" for p in entry.parameters
+    )
+    return f"| `{entry.name}` | {entry.summary} | {parameters} | {entry.source} |".replace("\n", " ")
+
+
+if __name__ == "__main__":
+    main()
