@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import time
-from collections.abc import Sequence
+import traceback
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -23,7 +26,7 @@ from holdfast.engine.device import Width, device_name, full_precision, pick_devi
 from holdfast.engine.gallery import add_pictures
 from holdfast.engine.jobs import Job, Wanted, Workshop, read_models, read_scenarios
 from holdfast.engine.loading import Shard, shards_ahead
-from holdfast.engine.measure import measure
+from holdfast.engine.measure import Measured, Setting, measure
 from holdfast.engine.watch import Silent, Watcher
 from holdfast.store import Footer, Rows, Store
 from holdfast.store.files import NoRoom
@@ -79,10 +82,22 @@ def evaluate(
                     outcomes.append(_done(job, store, workshop, wanted, pictures, watcher))
                 except NoRoom:
                     raise
-                except HoldfastError as error:
-                    outcomes.append(Outcome(name, str(scenario), None, error=error))
-                    watcher.note(f"{name} under {scenario}: {error}")
+                except Exception as error:  # noqa: BLE001 - models and plug-ins are other people's code
+                    failure = error if isinstance(error, HoldfastError) else _foreign(error)
+                    outcomes.append(Outcome(name, str(scenario), None, error=failure))
+                    watcher.note(f"{name} under {scenario}: {failure}")
     return outcomes
+
+
+def _foreign(error: Exception) -> HoldfastError:
+    """An error that is not ours, with the place it came from, so that the other runs go on."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    failure = HoldfastError(
+        f"{type(error).__name__}: {error} ({last.filename}, line {last.lineno})",
+        hint="`holdfast check MODEL` looks for what is wrong with a model",
+    )
+    failure.__cause__ = error
+    return failure
 
 
 def _listed(items: Item | Sequence[Item]) -> Sequence[Item]:
@@ -127,10 +142,8 @@ class Evaluation:
         fresh: list[Rows] = []
         since = time.perf_counter()
         try:
-            for shard in shards_ahead(job.dataset, self._missing(order)):
-                if self._reached(order) is not None:
-                    break
-                fresh.append(self._measured(shard))
+            for rows in self._fresh_rows(order):
+                fresh.append(rows)
                 if time.perf_counter() - since >= KEEP_EVERY:
                     self._keep(fresh)
                     since = time.perf_counter()
@@ -159,18 +172,37 @@ class Evaluation:
             shard for shard, names in zip(divided, named, strict=True) if any(name not in self.right for name in names)
         ]
 
-    def _measured(self, shard: Shard) -> Rows:
-        setting, begun = self.job.setting(self.device), time.perf_counter()
-        measured = self.width.recovering(lambda width: measure(setting, shard, width=width), self.watcher.note)
+    def _fresh_rows(self, order: list[str]) -> Iterator[Rows]:
+        """Measures shard after shard. A GPU works on the next one while the rows of the last are made."""
+        ahead = self.device.type == "cuda" and all(ref.kind != "attack" for ref, _ in self.job.changes)
+        setting, under_way = self.job.setting(self.device), deque[Measured]()
+        begun = time.perf_counter()
+        with contextlib.closing(shards_ahead(self.job.dataset, self._missing(order))) as shards:
+            for shard in shards:
+                if self._reached(order) is not None:
+                    return
+                under_way.append(self._measured(setting, shard))
+                if len(under_way) > ahead:
+                    now = time.perf_counter()
+                    yield self._rows(under_way.popleft(), now - begun)
+                    begun = now
+        for measured in under_way:
+            yield self._rows(measured, time.perf_counter() - begun)
+
+    def _measured(self, setting: Setting, shard: Shard) -> Measured:
+        return self.width.recovering(lambda width: measure(setting, shard, width=width), self.watcher.note)
+
+    def _rows(self, measured: Measured, seconds: float) -> Rows:
+        predictions = measured.predictions()
         footer = replace(
             self._footer(),
-            seconds=time.perf_counter() - begun,
-            facts=measured.facts,
-            tallies=measured.tallies,
-            forwards=int(measured.predictions.forwards.sum()),
-            backwards=int(measured.predictions.backwards.sum()),
+            seconds=seconds,
+            facts=measured.journey.facts,
+            tallies=measured.journey.tallies,
+            forwards=int(predictions.forwards.sum()),
+            backwards=int(predictions.backwards.sum()),
         )
-        rows = to_rows(measured.predictions, footer)
+        rows = to_rows(predictions, footer)
         self.right.update(zip(rows.ids, rows.correct.tolist(), strict=True))
         self.watcher.advanced(self.job.run, len(rows), wilson(sum(self.right.values()), len(self.right)))
         return rows

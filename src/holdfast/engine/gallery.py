@@ -76,7 +76,7 @@ def explain(store: Store, key: str, sample: str, *, device: str = "auto") -> Exp
         )
     with full_precision():
         measured = _again(job, [sample], workshop.device, 1)
-    said = measured.predictions
+    said = measured.predictions()
     names = footer.classes or tuple(str(i) for i in range(footer.card.classes))
     picture = _pictures([sample], measured)[0]
     answered = bool(np.isfinite(said.logits[0]).all())

@@ -118,8 +118,9 @@ class Workshop:
 
 
 def flags_on(model: Classifier, dataset: Dataset, device: torch.device) -> tuple[Flag, ...]:
-    """Checks a model on a few images of a dataset, a fair choice of classes; unreadable ones are passed over."""
-    index = chosen(dataset.ids, dataset.labels, PROBES)
+    """Checks a model on a few images of a dataset, spread over its classes; unreadable ones are passed over."""
+    by_class = np.argsort(dataset.labels, kind="stable")
+    index = by_class[np.linspace(0, len(by_class) - 1, min(PROBES, len(by_class))).astype(np.int64)]
     images = dataset.images(index.tolist())
     kept = [i for i in range(len(index)) if i not in images.failed]
     labels = torch.from_numpy(np.asarray(dataset.labels[index[kept]])).to(device)

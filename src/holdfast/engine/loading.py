@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +27,7 @@ class Shard:
     images: Images
 
 
-def shards_ahead(dataset: Dataset, shards: Sequence[NDArray[np.int64]]) -> Iterator[Shard]:
+def shards_ahead(dataset: Dataset, shards: Sequence[NDArray[np.int64]]) -> Generator[Shard, None, None]:
     """Yields every shard decoded, reading up to two ahead in a thread; an error there is raised here."""
     ready: queue.Queue[Shard | BaseException | None] = queue.Queue(AHEAD)
     stopped = threading.Event()

@@ -31,23 +31,50 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What came of a shard: predictions for the rows, and the images before and after for whoever wants to see."""
+    """What came of a shard: the images before and after, the journey between, the logits at its end.
 
-    predictions: Predictions
+    On a GPU the work may still be under way; `predictions` waits for it.
+    """
+
+    ids: tuple[str, ...]
+    labels: NDArray[np.int64]
+    usable: list[int]
+    reasons: dict[int, str]
     before: Tensor
     after: Tensor
-    facts: dict[str, str] = field(default_factory=dict)
-    tallies: dict[str, int] = field(default_factory=dict)
+    logits: Tensor
+    journey: Journey
+
+    def predictions(self) -> Predictions:
+        """What becomes rows; samples that could not be measured have no logits."""
+        journey = self.journey
+        reasons = self.reasons | {self.usable[i]: why for i, why in journey.reasons.items()}
+        return Predictions(
+            ids=self.ids,
+            labels=self.labels,
+            logits=self._spread(self.logits, np.nan),
+            sizes=self._spread(journey.sizes, np.nan),
+            radii=self._spread(journey.radii, np.nan),
+            forwards=self._spread(journey.forwards + 1, 0).astype(np.int64),
+            backwards=self._spread(journey.backwards, 0).astype(np.int64),
+            reasons=[reasons.get(i) for i in range(len(self.ids))],
+        )
+
+    def _spread(self, values: Tensor, empty: float) -> NDArray[np.float32]:
+        full = np.full((len(self.ids), *values.shape[1:]), empty, dtype=np.float32)
+        full[self.usable] = values.cpu().numpy()
+        return full
 
 
 def measure(setting: Setting, shard: Shard, *, width: int) -> Measured:
     """Applies the changes in order and scores the result; what cannot be read or scored is a row with a reason."""
     dataset, index = setting.dataset, shard.index
-    ids = [dataset.ids[i] for i in index]
+    ids = tuple(dataset.ids[i] for i in index)
     images = on_device(shard.images.pixels, setting.device)
     reasons: dict[int, str] = dict(shard.images.failed)
-    readable = np.array([i for i in range(len(ids)) if i not in reasons], dtype=np.int64)
-    reasons |= {int(readable[i]): why for i, why in out_of_range(images[torch.from_numpy(readable)]).items()}
+    if shard.images.pixels.dtype != torch.uint8:  # bytes cannot leave the range
+        readable = np.array([i for i in range(len(ids)) if i not in reasons], dtype=np.int64)
+        reasons |= {int(readable[i]): why for i, why in out_of_range(images[torch.from_numpy(readable)]).items()}
 
     usable = [i for i in range(len(ids)) if i not in reasons]
     whole = len(usable) == len(ids)
@@ -55,30 +82,15 @@ def measure(setting: Setting, shard: Shard, *, width: int) -> Measured:
     labels = torch.from_numpy(np.asarray(dataset.labels[index])).to(setting.device)
     batch = Batch(images if whole else images[kept], labels if whole else labels[kept], tuple(ids[i] for i in usable))
     journey = _through_changes(setting, batch, width)
-    logits = _scored(setting.model, journey.images, width)
-
-    def spread(values: Tensor | NDArray[np.float32], empty: float) -> NDArray[np.float32]:
-        full = np.full((len(ids), *values.shape[1:]), empty, dtype=np.float32)
-        full[usable] = values.cpu().numpy() if isinstance(values, Tensor) else values
-        return full
-
-    reasons |= {usable[i]: why for i, why in journey.reasons.items()}
-    after = journey.images if whole else images.index_copy(0, kept, journey.images)
     return Measured(
-        predictions=Predictions(
-            ids=ids,
-            labels=np.asarray(dataset.labels[index], dtype=np.int64),
-            logits=spread(logits, np.nan),
-            sizes=spread(journey.sizes, np.nan),
-            radii=spread(journey.radii, np.nan),
-            forwards=spread(journey.forwards + 1, 0).astype(np.int64),
-            backwards=spread(journey.backwards, 0).astype(np.int64),
-            reasons=[reasons.get(i) for i in range(len(ids))],
-        ),
+        ids=ids,
+        labels=np.asarray(dataset.labels[index], dtype=np.int64),
+        usable=usable,
+        reasons=reasons,
         before=images,
-        after=after,
-        facts=journey.facts,
-        tallies=journey.tallies,
+        after=journey.images if whole else images.index_copy(0, kept, journey.images),
+        logits=_scored(setting.model, journey.images, width),
+        journey=journey,
     )
 
 

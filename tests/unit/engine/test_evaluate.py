@@ -79,7 +79,7 @@ def test_rows_and_noise_do_not_depend_on_the_order_of_samples() -> None:
         shuffled = measure(each.setting(CPU), Shard(mixed, each.dataset.images(mixed.tolist())), width=64)
         if bitwise:
             assert torch.equal(straight.after[mixed], shuffled.after), "noise is the same to the bit"
-        told = straight.predictions.logits[mixed].argmax(1) != shuffled.predictions.logits.argmax(1)
+        told = straight.predictions().logits[mixed].argmax(1) != shuffled.predictions().logits.argmax(1)
         assert int(told.sum()) == 0
 
 
@@ -91,7 +91,7 @@ def test_two_workers_halves_merge_to_the_whole(store: Store, tmp_path: Path) -> 
 
     for half, width in ((job.order[::2], 13), (job.order[1::2], 64)):
         measured = measure(job.setting(CPU), Shard(half, job.dataset.images(half.tolist())), width=width)
-        store.add_part(to_rows(measured.predictions, job.footer))
+        store.add_part(to_rows(measured.predictions(), job.footer))
     watcher = Counting()
     merged = rows_of(MODEL, CHANGED, store=store, samples=120, pictures=0, watcher=watcher)
     assert watcher.measured == 0
@@ -402,6 +402,21 @@ def test_a_model_with_another_number_of_logits_is_an_error(store: Store) -> None
     model = wrap(nn.Sequential(nn.Flatten(), nn.Linear(784, 7)), name="seven", classes=10, channels=1)
     (outcome,) = evaluate(model, "fashion-mnist-2k", store=store, samples=10)
     assert "its card says 10 classes" in str(outcome.error)
+
+
+def test_a_model_that_raises_does_not_stop_the_others(store: Store) -> None:
+    class Fussy(nn.Module):
+        def forward(self, images: Tensor) -> Tensor:
+            if len(images) > 20:
+                raise ValueError("too many for me")
+            return images.flatten(1)[:, :10]
+
+    fussy = wrap(Fussy(), name="fussy", classes=10, channels=1)
+    outcomes = evaluate([fussy, "fashion-standard"], "fashion-mnist-2k", store=store, samples=50)
+    assert "ValueError: too many for me" in str(outcomes[0].error)
+    assert "test_evaluate.py, line" in str(outcomes[0].error)
+    assert isinstance(outcomes[0].error.__cause__, ValueError)  # type: ignore[union-attr]
+    assert outcomes[1].rows is not None
 
 
 @pytest.fixture(autouse=True)
