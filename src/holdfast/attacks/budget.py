@@ -37,10 +37,7 @@ class Budget:
 
     def __call__(self, model: Classifier, batch: Batch, noise: Noise, *, width: int) -> Changed:
         if not model.card.differentiable:
-            raise HoldfastError(
-                f"`{model.card.name}` gives no gradients, which this attack needs",
-                hint="use corruptions, or a model source with gradients such as `file:` or `python:`",
-            )
+            raise HoldfastError(f"`{model.card.name}` gives no gradients, which this attack needs")
         radius = torch.full((len(batch),), self.radius, device=batch.images.device)
         found = climb(model, batch, noise, radius, self.climb, width=width)
         images, size, reasons = settled(self.climb.threat, batch.images, found.variable, radius)

@@ -107,7 +107,14 @@ class Workshop:
             weights=classifier.card.weights,
             data=dataset.card.fingerprint,
         )
-        return Job(run, classifier, dataset, tuple((part, registry.build(part)) for part in scenario.changes))
+        changes = tuple((part, registry.build(part)) for part in scenario.changes)
+        for part, change in changes:
+            if change.cost.backwards and not classifier.card.differentiable:
+                raise HoldfastError(
+                    f"`{classifier.card.name}` gives no gradients, which `{part.name}` needs",
+                    hint="use corruptions and black-box attacks, or a source with gradients such as `file:`, `python:`",
+                )
+        return Job(run, classifier, dataset, changes)
 
     def flags(self, job: Job) -> tuple[Flag, ...]:
         """What the model's check says on this dataset."""

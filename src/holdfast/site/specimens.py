@@ -49,6 +49,11 @@ class Specimen:
         return max(self.width, self.height) <= SMALL
 
     @property
+    def is_changed(self) -> bool:
+        """An undisturbed sample is shown once."""
+        return self.picture.before != self.picture.after
+
+    @property
     def cost(self) -> int:
         """Bytes on the page. A small attacked sample carries its pictures twice, for the difference."""
         return (len(self.picture.before) + len(self.picture.after)) * (2 if self.shows_difference else 1)

@@ -68,8 +68,10 @@ def test_a_plan_of_a_forward_only_model_has_a_price_too(store: Store) -> None:
         torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(784, 10)), name="plain", classes=10, channels=1
     )
     model.card = replace(model.card, differentiable=False)
-    (run,) = plan([model], ["fashion-mnist-2k"], store=store)
-    assert run.seconds is not None
+    clean, attacked = plan([model], ["fashion-mnist-2k", "fashion-mnist-2k+pgd-linf"], store=store)
+    assert clean.seconds is not None
+    assert attacked.state == "cannot run"
+    assert attacked.problem == "`plain` gives no gradients, which `pgd-linf` needs"
 
 
 def test_a_sample_is_made_again_as_it_was(store: Store) -> None:
