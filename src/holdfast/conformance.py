@@ -9,6 +9,7 @@ Each check raises AssertionError with the law that was broken.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import torch
 
@@ -42,33 +43,20 @@ def check_round_trip(kind: str, text: str) -> Ref:
 
 def check_corruption(text: str) -> None:
     """Keyed, per sample, inside [0, 1], of the same shape, and it leaves its input alone."""
-    change = _change("corruption", text)
-    for channels, size in SIZES:
-        model, batch = _set_up(channels, size)
-        before = batch.images.clone()
-        whole = _applied(change, model, batch, width=len(batch))
-        assert torch.equal(batch.images, before), "a change must not write to its input"
-        _check_images(whole, batch)
-        _check_independence(change, model, batch, whole, exact=True)
+    for _ in _changed("corruption", text, exact=True):
+        pass
 
 
 def check_attack(text: str) -> None:
     """As a corruption; also within its radius, within its stated cost, with a size for every sample."""
-    change = _change("attack", text)
-    for channels, size in SIZES:
-        model, batch = _set_up(channels, size)
-        before = batch.images.clone()
-        whole = _applied(change, model, batch, width=len(batch))
-        assert torch.equal(batch.images, before), "a change must not write to its input"
-        _check_images(whole, batch)
+    radius = dict(registry.bind("attack", text).args).get("radius")
+    for change, whole in _changed("attack", text, exact=False):
         assert whole.size is not None, "an attack tells the size of every perturbation"
         assert whole.forwards is not None, "an attack counts its passes"
         assert whole.backwards is not None, "an attack counts its passes"
         assert int(whole.forwards.max()) <= change.cost.forwards, "more forward passes than the stated cost"
-        radius = dict(registry.bind("attack", text).args).get("radius")
         if isinstance(radius, float):
             assert float(whole.size.max()) <= radius * (1 + 1e-4) + 1e-6, "a perturbation left its radius"
-        _check_independence(change, model, batch, whole, exact=False)
 
 
 def check_dataset(dataset: Dataset) -> None:
@@ -87,9 +75,17 @@ def check_dataset(dataset: Dataset) -> None:
     assert torch.equal(read.pixels.flip(0), again.pixels), "an image depends on its position alone"
 
 
-def _change(kind: str, text: str) -> Change:
+def _changed(kind: str, text: str, *, exact: bool) -> Iterator[tuple[Change, Changed]]:
+    """The change on grey and on colour images, after what holds for every change has been checked."""
     change: Change = registry.build(check_round_trip(kind, text))
-    return change
+    for channels, size in SIZES:
+        model, batch = _set_up(channels, size)
+        before = batch.images.clone()
+        whole = _applied(change, model, batch, width=len(batch))
+        assert torch.equal(batch.images, before), "a change must not write to its input"
+        _check_images(whole, batch)
+        _check_independence(change, model, batch, whole, exact=exact)
+        yield change, whole
 
 
 def _set_up(channels: int, size: int, n: int = 12) -> tuple[TorchClassifier, Batch]:

@@ -78,9 +78,9 @@ def test_a_name_belongs_to_one_change_only(clean_registry: Registry) -> None:
 
 
 def test_the_same_factory_may_register_again(clean_registry: Registry) -> None:
-    from holdfast.attacks.pgd import pgd_linf
-
-    register("attack", "pgd-linf")(pgd_linf)
+    factory = clean_registry.entry("attack", "pgd-linf").factory
+    register("attack", "pgd-linf")(factory)
+    assert clean_registry.entry("attack", "pgd-linf").factory is factory
 
 
 def test_a_ref_of_another_version_is_not_made_by_this_one() -> None:
