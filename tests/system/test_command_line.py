@@ -153,6 +153,8 @@ def test_evaluate_to_report_and_everything_that_reads(run, tmp_path: Path) -> No
     assert "4 done" in run("status").out
     assert "4 of 4 files sound" in run("verify").out
 
+    respelled = "fashion-mnist-2k+contrast:quantise=round,severity=2"
+    assert len(json.loads(run("scores", "--json", "--scenario", respelled).out)) == 2
     written = run("report", "fashion-standard")
     assert written.code == 0
     assert Path(written.out.strip()).read_text(encoding="utf-8").startswith("<!doctype html>")
@@ -266,3 +268,17 @@ def test_a_recipe_trains_a_model_that_evaluates(run) -> None:
     assert "epoch 12/12" in answer.err
     (record,) = json.loads(run("evaluate", "file:mine.safetensors", "--samples", "200", "--json", "-q").out)
     assert record["low"] > 0.2, "a few epochs on 2,000 images are above chance"
+
+
+def test_a_model_is_found_in_any_spelling(run, tmp_path: Path) -> None:
+    (tmp_path / "mine_plain.py").write_text(
+        "import torch\n"
+        "def make():\n"
+        "    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(784, 10)).eval()\n"
+    )
+    spelled = "python:mine_plain:make,std=[0.5],mean=[0.5],classes=10,channels=1"
+    assert run("evaluate", spelled, "--samples", "10", "-q").code == 0
+    (record,) = json.loads(run("scores", "--json", "--model", spelled).out)
+    assert record["model"] != spelled
+    assert run("report", spelled, "--out", "r.html").code == 0
+    assert run("report", "fashion-standardd").code == 2

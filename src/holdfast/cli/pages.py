@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from holdfast.cli.names import measured_model
 from holdfast.cli.output import STORE, StoreOption, out
 
 
@@ -19,5 +20,7 @@ def report(
     from holdfast.site.report import file_name, write_report
     from holdfast.store import Store
 
-    path = write_report(Store(store), model, out_file or Path(file_name(model)))
+    kept = Store(store)
+    model = measured_model(kept, model)
+    path = write_report(kept, model, out_file or Path(file_name(model)))
     out.print(str(path), soft_wrap=True)

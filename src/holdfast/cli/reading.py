@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.cli.names import measured_model, measured_scenarios
 from holdfast.cli.output import (
     STORE,
     CsvOption,
@@ -106,7 +107,9 @@ def scores(
     from holdfast.metrics.summary import lines
     from holdfast.store import Store
 
-    made = lines(Store(store), models=model or (), scenarios=scenario or (), best_only=not every)
+    kept = Store(store)
+    models = [measured_model(kept, text) for text in model or ()]
+    made = lines(kept, models=models, scenarios=measured_scenarios(kept, scenario), best_only=not every)
     if json or csv:
         records = [each.record() for each in made]
         print_json(records) if json else print_csv(records)
@@ -145,7 +148,9 @@ def compare(
     from holdfast.metrics.compare import comparisons
     from holdfast.store import Store
 
-    made = comparisons(Store(store), one, other, scenarios=scenario or ())
+    kept = Store(store)
+    one, other = measured_model(kept, one), measured_model(kept, other)
+    made = comparisons(kept, one, other, scenarios=measured_scenarios(kept, scenario))
     if json or csv:
         records = [each.record() for each in made]
         print_json(records) if json else print_csv(records)

@@ -255,9 +255,11 @@ class Evaluation:
 
 
 def shard_size(width: int) -> int:
-    """Samples in a shard: enough to refill a batch, and the same at every start, so that a resumed run meets the same
-    batches as an undisturbed one."""
-    return max(512, 2 * width)
+    """Samples in a shard: enough to refill a batch a few times, few enough that a slow model shows progress.
+
+    The same at every start, so that a resumed run meets the same batches as an undisturbed one.
+    """
+    return max(64, 4 * width)
 
 
 def tally_flags(tallies: dict[str, int]) -> tuple[Flag, ...]:
