@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +18,8 @@ from holdfast.store import Footer, Predictions, Rows
 from holdfast.store.rows import to_rows
 
 settings.register_profile("suite", deadline=None, max_examples=60)
-settings.load_profile("suite")
+settings.register_profile("thorough", deadline=None, max_examples=2000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 
 class Linear(nn.Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.core.errors import Misuse
@@ -21,6 +21,10 @@ values = st.recursive(
 
 
 @given(values)
+@example("1/0")
+@example("+5")
+@example("inf")
+@example("x:(]")
 def test_a_value_reads_back_from_its_text(value: object) -> None:
     back = parse_value(value_text(value))  # type: ignore[arg-type]
     assert back == value
@@ -53,6 +57,7 @@ def test_a_ref_reads_back_whatever_its_arguments(positional: list[object], keywo
 
 
 @given(st.lists(values, min_size=1, max_size=4))
+@example([1e18])
 def test_splitting_undoes_joining(items: list[object]) -> None:
     texts = [value_text(item) for item in items]  # type: ignore[arg-type]
     for separator in "+,":
@@ -62,7 +67,9 @@ def test_splitting_undoes_joining(items: list[object]) -> None:
 radii = st.floats(0, 10) | st.integers(0, 300).map(lambda level: level / 255)
 
 
-@given(radius=radii, steps=st.integers(1, 500), random_start=st.booleans(), loss=st.sampled_from(["ce", "margin"]))
+@given(
+    radius=radii, steps=st.integers(1, 500), random_start=st.booleans(), loss=st.sampled_from(["ce", "margin", "dlr"])
+)
 def test_bound_refs_round_trip_in_both_spellings(radius: float, steps: int, random_start: bool, loss: str) -> None:
     text = f"pgd-linf:radius={number_text(radius)},steps={steps},random_start={str(random_start).lower()},loss={loss}"
     ref = registry.bind("attack", text)
@@ -114,7 +121,7 @@ def test_a_path_with_a_plus_or_a_comma_can_be_quoted() -> None:
         ("pgd-linf:steps=1.5", "must be a whole number"),
         ("pgd-linf:steps=true", "must be a whole number"),
         ("pgd-linf:radius=wide", "must be a number"),
-        ("pgd-linf:loss=dlrr", "one of ce, margin"),
+        ("pgd-linf:loss=dlrr", "one of ce, margin, dlr"),
         ("pgd-linf:radiu=1", "no parameter `radiu`"),
     ],
 )
@@ -126,7 +133,7 @@ def test_a_bad_ref_says_what_is_wrong(text: str, problem: str) -> None:
 def test_a_wrong_name_is_answered_with_the_right_one() -> None:
     with pytest.raises(Misuse) as caught:
         registry.bind("attack", "pdg-linf")
-    assert str(caught.value) == "no attack named `pdg-linf`\n\nhint: did you mean `pgd-linf` or `pgd-l2`?"
+    assert str(caught.value) == "no attack named `pdg-linf`\n\nhint: did you mean `pgd-linf`?"
 
 
 def test_infinity_has_a_spelling() -> None:

@@ -39,9 +39,9 @@ def firm(model: TorchClassifier, batch: Batch, norm: str) -> tuple[Batch, torch.
     return Batch(batch.images[kept], batch.labels[kept], tuple(batch.ids[i] for i in kept)), limit[kept]
 
 
-def attack(norm: str, radius: float, **more: object) -> Budget:
+def attack(norm: str, radius: float, *, recipe: str = "pgd", **more: object) -> Budget:
     extra = "".join(f",{name}={str(value).lower()}" for name, value in more.items())
-    made = registry.build(registry.bind("attack", f"pgd-{norm}:radius={radius}{extra}"))
+    made = registry.build(registry.bind("attack", f"{recipe}-{norm}:radius={radius}{extra}"))
     assert isinstance(made, Budget)
     return made
 
@@ -190,3 +190,41 @@ def test_momentum_still_reaches_the_optimum(
     changed = attack("linf", radius, steps=20, momentum=0.9)(model, batch, Noise.of(0, batch.ids), width=20)
     after = breaking_radius(model, Batch(changed.images, batch.labels, batch.ids), "linf")
     assert float(((limit - after) / radius).min()) >= 0.95
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("goal", ["ce", "dlr"])
+def test_apgd_reaches_the_attainable_margin_within_one_percent(
+    norm: str, goal: str, linear: Callable[..., TorchClassifier], batch_for: Callable[..., Batch]
+) -> None:
+    model = linear()
+    batch, limit = firm(model, batch_for(model, n=100), norm)
+    radius = 0.5 * float(limit.min())
+    made = attack(norm, radius, recipe=f"apgd-{goal}", steps=100)
+    changed = made(model, batch, Noise.of(0, batch.ids), width=16)
+    after = breaking_radius(model, Batch(changed.images, batch.labels, batch.ids), norm)
+    assert float(((limit - after) / radius).min()) >= 0.99
+    assert changed.facts == ({} if goal == "ce" else {"objective": "the margin: the DLR needs 3 classes, there are 2"})
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_apgd_breaks_exactly_what_can_be_broken(
+    norm: str, linear: Callable[..., TorchClassifier], batch_for: Callable[..., Batch]
+) -> None:
+    model = linear()
+    batch = batch_for(model, n=200)
+    limit = breaking_radius(model, batch, norm)
+    radius = float(limit.median())
+    changed = attack(norm, radius, recipe="apgd-ce")(model, batch, Noise.of(0, batch.ids), width=64)
+    broken = model(changed.images).argmax(1) != batch.labels
+    assert bool(broken[limit < 0.99 * radius].all()), "1 % above the limit a sample must break"
+    assert not bool(broken[limit > 1.0001 * radius].any()), "below its limit no sample can break"
+
+
+def test_dlr_is_blind_to_the_scale_of_the_logits() -> None:
+    from holdfast.attacks.objectives import dlr, margin
+
+    logits = torch.randn(50, 10, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(50) % 10
+    torch.testing.assert_close(dlr(logits, labels), dlr(1000 * logits + 3, labels), rtol=1e-4, atol=1e-5)
+    assert torch.equal(dlr(logits, labels) > 0, margin(logits, labels) > 0)

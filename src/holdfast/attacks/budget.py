@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks.loop import Climb, climb
+from holdfast.attacks.objectives import DLR_CLASSES, dlr
 from holdfast.attacks.threats import Threat
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.noise import Noise
@@ -33,7 +34,7 @@ class Budget:
     @property
     def cost(self) -> Cost:
         runs, steps = self.climb.restarts, self.climb.steps
-        return Cost(forwards=runs * (steps + 1) + self.climb.random_start, backwards=runs * steps)
+        return Cost(forwards=runs * (steps + 1) + (self.climb.start != "identity"), backwards=runs * steps)
 
     def __call__(self, model: Classifier, batch: Batch, noise: Noise, *, width: int) -> Changed:
         if not model.card.differentiable:
@@ -41,10 +42,12 @@ class Budget:
         radius = torch.full((len(batch),), self.radius, device=batch.images.device)
         found = climb(model, batch, noise, radius, self.climb, width=width)
         images, size, reasons = settled(self.climb.threat, batch.images, found.variable, radius)
+        facts = {}
+        if self.climb.objective is dlr and model.card.classes < DLR_CLASSES:
+            facts["objective"] = f"the margin: the DLR needs {DLR_CLASSES} classes, there are {model.card.classes}"
         tallies = {"gradients": int(found.backwards.sum()), "zero gradients": int(found.idle.sum())}
-        return Changed(
-            images, size=size, reasons=reasons, forwards=found.forwards, backwards=found.backwards, tallies=tallies
-        )
+        counts = {"forwards": found.forwards, "backwards": found.backwards}
+        return Changed(images, size=size, reasons=reasons, facts=facts, tallies=tallies, **counts)
 
 
 def settled(threat: Threat, images: Tensor, variable: Tensor, radius: Tensor) -> tuple[Tensor, Tensor, dict[int, str]]:

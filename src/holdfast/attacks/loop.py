@@ -8,6 +8,7 @@ restart and radius share a batch, and no sample's result depends on its neighbou
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -18,17 +19,22 @@ from holdfast.attacks.threats import Threat
 from holdfast.core.noise import Noise
 from holdfast.core.types import Batch, Classifier
 
+Start = Literal["identity", "inside", "border"]
+
 
 @dataclass(frozen=True, slots=True)
 class Climb:
-    """An attack's way up. `stop_when_broken` is off for training, which wants the strongest point, not the first."""
+    """An attack's way up, from the image itself or from a random point inside the set or on its border.
+
+    `stop_when_broken` is off for training, which wants the strongest point, not the first that breaks.
+    """
 
     threat: Threat
     objective: Objective
     step: Step
     steps: int
     restarts: int = 1
-    random_start: bool = True
+    start: Start = "inside"
     stop_when_broken: bool = True
 
 
@@ -81,7 +87,7 @@ def climb(model: Classifier, batch: Batch, noise: Noise, radius: Tensor, how: Cl
     """Runs the loop over a batch of any length, at most `width` samples at a time."""
     found = Climbed.at_rest(how.threat.identity(batch.images))
     waiting = torch.arange(len(batch), device=batch.images.device)
-    if how.random_start and how.stop_when_broken:
+    if how.start != "identity" and how.stop_when_broken:
         waiting = _still_right(model, batch, found, width)
     restart = torch.zeros_like(waiting)
     flight: Flight | None = None
@@ -121,10 +127,10 @@ def _still_right(model: Classifier, batch: Batch, found: Climbed, width: int) ->
 
 def _started(batch: Batch, noise: Noise, radius: Tensor, how: Climb, index: Tensor, restart: Tensor) -> Flight:
     images, reach = batch.images[index], radius[index]
-    if how.random_start:
-        variable = how.threat.start(images, reach, noise.take(index), restart)
-    else:
+    if how.start == "identity":
         variable = how.threat.identity(images)
+    else:
+        variable = how.threat.start(images, reach, noise.take(index), restart, border=how.start == "border")
     return Flight(index, variable, how.step.fresh(variable, reach), torch.zeros_like(index), restart)
 
 

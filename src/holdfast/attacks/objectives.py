@@ -23,4 +23,16 @@ def margin(logits: Tensor, labels: Tensor) -> Tensor:
     return others.amax(dim=1) - own
 
 
-OBJECTIVES: dict[str, Objective] = {"ce": cross_entropy, "margin": margin}
+def dlr(logits: Tensor, labels: Tensor) -> Tensor:
+    """Difference of logits ratio (arXiv:2003.01690): the margin over the gap of first and third, blind to their scale.
+
+    With fewer than three classes there is no third: then it is the margin.
+    """
+    if logits.shape[1] < DLR_CLASSES:
+        return margin(logits, labels)
+    top = logits.topk(DLR_CLASSES, dim=1).values
+    return margin(logits, labels) / (top[:, 0] - top[:, 2] + 1e-12)
+
+
+DLR_CLASSES = 3
+OBJECTIVES: dict[str, Objective] = {"ce": cross_entropy, "margin": margin, "dlr": dlr}

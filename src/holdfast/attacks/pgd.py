@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from holdfast.attacks.budget import Budget
-from holdfast.attacks.loop import Climb
+from holdfast.attacks.loop import Climb, Start
 from holdfast.attacks.objectives import OBJECTIVES
 from holdfast.attacks.steps import Steepest
 from holdfast.attacks.threats import L2, Linf, Threat
@@ -13,7 +13,7 @@ from holdfast.core.errors import Misuse
 from holdfast.core.registry import register
 
 MADRY = "Madry et al. 2018, arXiv:1706.06083"
-Loss = Literal["ce", "margin"]
+Loss = Literal["ce", "margin", "dlr"]
 
 DOC = """Projected gradient ascent by {steps}: {allowed}.
 
@@ -39,7 +39,8 @@ def register_pgd(threat: Threat, default: float, *, steps: str, allowed: str) ->
         if steps < 1 or (step_size is not None and not step_size > 0):
             raise Misuse(f"steps and step size are more than zero, got {steps} and {step_size}")
         share = 2.5 / steps if step_size is None or radius == 0 else step_size / radius
-        return Budget(Climb(threat, OBJECTIVES[loss], Steepest(share, momentum), steps, restarts, random_start), radius)
+        start: Start = "inside" if random_start else "identity"
+        return Budget(Climb(threat, OBJECTIVES[loss], Steepest(share, momentum), steps, restarts, start), radius)
 
     pgd.__doc__ = DOC.format(steps=steps, allowed=allowed)
     register("attack", f"pgd-{threat.name}", source=MADRY, tags=("white box", threat.name))(pgd)

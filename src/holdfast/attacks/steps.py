@@ -9,6 +9,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from holdfast.attacks.shapes import wide
+
 State = dict[str, Tensor]
 
 
@@ -49,8 +51,6 @@ class Steepest:
     def advance(self, point: Point, state: State) -> Tensor:
         gradient = point.gradient
         if self.momentum:
-            wide = [-1, *[1] * (gradient.dim() - 1)]
-            scale = gradient.flatten(1).abs().mean(dim=1).clamp_min(1e-12).view(wide)
-            gradient = state["drift"].mul_(self.momentum).add_(gradient / scale)
-        length = (self.share * point.radius).view(-1, *[1] * (gradient.dim() - 1))
-        return point.project(point.variable + length * point.ascent(gradient))
+            scale = gradient.flatten(1).abs().mean(dim=1).clamp_min(1e-12)
+            gradient = state["drift"].mul_(self.momentum).add_(gradient / wide(scale, gradient))
+        return point.project(point.variable + wide(self.share * point.radius, gradient) * point.ascent(gradient))

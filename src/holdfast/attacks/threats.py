@@ -8,6 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from holdfast.attacks.shapes import wide
 from holdfast.core.noise import Noise
 
 
@@ -24,8 +25,8 @@ class Threat(Protocol):
         """The variable that changes nothing."""
         ...
 
-    def start(self, images: Tensor, radius: Tensor, noise: Noise, draw: Tensor) -> Tensor:
-        """A random variable inside the set."""
+    def start(self, images: Tensor, radius: Tensor, noise: Noise, draw: Tensor, *, border: bool = False) -> Tensor:
+        """A random variable inside the set, or as far out as the radius allows."""
         ...
 
     def render(self, images: Tensor, variable: Tensor) -> Tensor:
@@ -54,15 +55,17 @@ class Linf:
     def identity(self, images: Tensor) -> Tensor:
         return torch.zeros_like(images)
 
-    def start(self, images: Tensor, radius: Tensor, noise: Noise, draw: Tensor) -> Tensor:
+    def start(self, images: Tensor, radius: Tensor, noise: Noise, draw: Tensor, *, border: bool = False) -> Tensor:
         spread = noise.uniform("start", images.shape[1:], draw=draw) * 2.0 - 1.0
-        return self.project(images, spread * _wide(radius, images), radius)
+        if border:
+            spread = spread / wide(spread.flatten(1).abs().amax(dim=1), spread)
+        return self.project(images, spread * wide(radius, images), radius)
 
     def render(self, images: Tensor, variable: Tensor) -> Tensor:
         return images + variable
 
     def project(self, images: Tensor, variable: Tensor, radius: Tensor) -> Tensor:
-        reach = _wide(radius, images)
+        reach = wide(radius, images)
         low, high = torch.maximum(-reach, -images), torch.minimum(reach, 1.0 - images)
         return torch.maximum(torch.minimum(variable, high), low)
 
@@ -82,11 +85,13 @@ class L2:
     def identity(self, images: Tensor) -> Tensor:
         return torch.zeros_like(images)
 
-    def start(self, images: Tensor, radius: Tensor, noise: Noise, draw: Tensor) -> Tensor:
-        """Uniform in the ball, then into the box."""
+    def start(self, images: Tensor, radius: Tensor, noise: Noise, draw: Tensor, *, border: bool = False) -> Tensor:
+        """Uniform in the ball or on its border, then into the box."""
         way = noise.normal("start", images.shape[1:], draw=draw)
-        far = noise.uniform("start length", (), draw=draw).pow(1.0 / way[0].numel()) if len(way) else radius
-        return self.project(images, self.ascent(way) * _wide(far * radius, images), radius)
+        far = radius
+        if not border:
+            far = far * noise.uniform("start length", (), draw=draw).pow(1.0 / images.shape[1:].numel())
+        return self.project(images, self.ascent(way) * wide(far, images), radius)
 
     def render(self, images: Tensor, variable: Tensor) -> Tensor:
         return images + variable
@@ -104,7 +109,7 @@ class L2:
             return inside
         scale = (radius / _length(variable).clamp_min(TINY)).clamp_max(1.0)
         for _ in range(ROUNDS):
-            moved = variable * _wide(scale, images)
+            moved = variable * wide(scale, images)
             clipped = torch.maximum(torch.minimum(moved, high), low)
             free = clipped == moved
             fixed = (clipped * ~free).flatten(1).square().sum(1)
@@ -113,12 +118,12 @@ class L2:
             if bool((better <= scale * (1 + 1e-6)).all()):
                 break
             scale = torch.maximum(scale, better)
-        moved = torch.maximum(torch.minimum(variable * _wide(scale, images), high), low)
+        moved = torch.maximum(torch.minimum(variable * wide(scale, images), high), low)
         excess = _length(moved) / radius.clamp_min(TINY)
-        return moved / _wide(excess.clamp_min(1.0), images)
+        return moved / wide(excess.clamp_min(1.0), images)
 
     def ascent(self, gradient: Tensor) -> Tensor:
-        return gradient / _wide(_length(gradient).clamp_min(TINY), gradient)
+        return gradient / wide(_length(gradient).clamp_min(TINY), gradient)
 
     def size(self, images: Tensor, changed: Tensor) -> Tensor:
         return _length(changed - images)
@@ -130,7 +135,3 @@ ROUNDS = 20
 
 def _length(change: Tensor) -> Tensor:
     return change.flatten(1).square().sum(dim=1).sqrt()
-
-
-def _wide(per_sample: Tensor, like: Tensor) -> Tensor:
-    return per_sample.view(-1, *[1] * (like.dim() - 1))

@@ -64,7 +64,7 @@ def value_text(value: Value) -> str:
 
 def number_text(value: float) -> str:
     """The shortest familiar spelling of a float: `8/255` rather than `0.03137254901960784`."""
-    plain = repr(value)
+    plain = repr(value).replace("e+", "e")  # a plus would part a scenario
     if len(plain) <= 8 or not math.isfinite(value):
         return plain
     ratio = Fraction(value).limit_denominator(1000)
@@ -115,7 +115,8 @@ def _unquoted(text: str) -> str:
 
 def _string_text(value: str) -> str:
     plain = bool(value) and not (SPECIAL & set(value)) and not any(letter.isspace() for letter in value)
-    if plain and parse_value(value) == value and isinstance(parse_value(value), str):
+    reads_as_number = any(form.fullmatch(value) for form in (INTEGER, FLOAT, RATIO))
+    if plain and value not in WORDS and not reads_as_number:
         return value
     if _is_nested(value):
         return f"({value})"
