@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
@@ -12,6 +13,7 @@ from holdfast.core.types import DatasetCard, Flag, ModelCard
 
 FORMAT = 1
 FOOTER_KEY = b"holdfast"
+SEAL_KEY = b"holdfast seal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,17 @@ class Footer:
     def to_bytes(self) -> bytes:
         return json.dumps(asdict(self), ensure_ascii=False).encode()
 
+    def to_metadata(self) -> dict[bytes, bytes]:
+        """The footer as it stands in a file, under a seal: the digest covers the rows, the seal the rest."""
+        data = self.to_bytes()
+        return {FOOTER_KEY: data, SEAL_KEY: _seal(data)}
+
+    @classmethod
+    def from_metadata(cls, metadata: dict[bytes, bytes]) -> Footer | None:
+        """The footer of a file; None where it is missing or does not fit its seal."""
+        data = metadata.get(FOOTER_KEY)
+        return cls.from_bytes(data) if data is not None and metadata.get(SEAL_KEY) == _seal(data) else None
+
     @classmethod
     def from_bytes(cls, data: bytes) -> Footer:
         record = json.loads(data)
@@ -118,3 +131,7 @@ class Footer:
             classes=tuple(record["classes"]),
             flags=tuple(Flag(**flag) for flag in record["flags"]),
         )
+
+
+def _seal(data: bytes) -> bytes:
+    return hashlib.sha256(data).hexdigest().encode()

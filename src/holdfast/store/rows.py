@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from holdfast.core.errors import HoldfastError
-from holdfast.store.footer import FOOTER_KEY, Footer
+from holdfast.store.footer import Footer
 
 ALL_LOGITS = 128  # up to this many classes every logit is kept, above it the ten largest
 TOP = 10
@@ -111,11 +111,10 @@ class Rows:
     def sealed(self, footer: Footer) -> Rows:
         """The same rows ready to be written: under this footer, which takes on their count and digest."""
         footer = replace(footer, n=len(self), digest=digest(self.table))
-        names = {name: getattr(footer, "key" if name == "run" else name) for name in NAMES}
         table = self.table
-        for i, name in enumerate(NAMES):
-            table = table.set_column(i, SCHEMA.field(name), _constant(names[name], len(self)))
-        return Rows(table.replace_schema_metadata({FOOTER_KEY: footer.to_bytes()}), footer)
+        for i, (name, text) in enumerate(_names(footer).items()):
+            table = table.set_column(i, SCHEMA.field(name), _constant(text, len(self)))
+        return Rows(table.replace_schema_metadata(footer.to_metadata()), footer)
 
 
 def to_rows(predictions: Predictions, footer: Footer) -> Rows:
@@ -172,6 +171,13 @@ def joined(pieces: Sequence[Rows], order: Sequence[str], footer: Footer) -> Rows
     return Rows(table.take([place[name] for name in order]), footer).sealed(footer)
 
 
+def is_named(table: pa.Table, footer: Footer) -> bool:
+    """Whether the table has the columns of rows, and names the run, model and scenario of its footer throughout."""
+    if table.schema.names != SCHEMA.names:
+        return False
+    return all(set(table.column(name).unique().to_pylist()) <= {text} for name, text in _names(footer).items())
+
+
 def digest(table: pa.Table) -> str:
     """sha256 of what the rows say, independent of file layout, compression and the names of the run."""
     summed = hashlib.sha256()
@@ -196,6 +202,10 @@ def _canonical(column: pa.Array) -> list[bytes]:
         return [*pieces, _lengths(pc.binary_length(texts)), "".join(texts.to_pylist()).encode()]
     filled = column.cast(pa.float64()) if pa.types.is_floating(column.type) else column.cast(pa.int64())
     return [*pieces, np.nan_to_num(filled.fill_null(0).to_numpy(zero_copy_only=False), nan=np.pi).tobytes()]
+
+
+def _names(footer: Footer) -> dict[str, str]:
+    return {"run": footer.key, "model": footer.model, "scenario": footer.scenario}
 
 
 def _lengths(lengths: pa.Array) -> bytes:

@@ -24,8 +24,8 @@ import pyarrow.parquet as pq
 
 from holdfast.core.errors import HoldfastError, HoldfastWarning
 from holdfast.store.files import Files
-from holdfast.store.footer import FOOTER_KEY, Footer
-from holdfast.store.rows import Rows, digest, joined
+from holdfast.store.footer import Footer
+from holdfast.store.rows import Rows, digest, is_named, joined
 
 if TYPE_CHECKING:
     import duckdb
@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 
 SUFFIX = ".parquet"
 INDEX = "index.json"
+UNREADABLE = (
+    pa.ArrowException,
+    OSError,
+    ValueError,
+)  # what Arrow raises on damage; ValueError: names that are not text
 
 
 class Damaged(HoldfastError):  # noqa: N818 - says what the file is
@@ -188,12 +193,13 @@ class Store:
     def _read(self, name: str) -> Rows:
         try:
             table = pq.read_table(io.BytesIO(self.files.read(name)))
-        except (pa.ArrowException, OSError) as error:
+            footer = _footer_of(table.schema, name)
+            is_sound = is_named(table, footer) and table.num_rows == footer.n and digest(table) == footer.digest
+        except UNREADABLE as error:
             raise Damaged(f"{name} is not a whole Parquet file: {error}", hint=HINT) from error
-        footer = _footer_of(table.schema, name)
         if not name.startswith("parts/") and name != _row_name(footer.key):
             raise Damaged(f"{name} holds the rows of run {footer.key}", hint=HINT)
-        if footer.n != table.num_rows or digest(table) != footer.digest:
+        if not is_sound:
             raise Damaged(f"{name} does not match its digest: it was changed or damaged after writing", hint=HINT)
         return Rows(table, footer)
 
@@ -201,7 +207,7 @@ class Store:
         try:
             with self.files.fs.open(self.files.path(name), "rb") as file:
                 schema = pq.read_schema(file)
-        except (pa.ArrowException, OSError) as error:
+        except UNREADABLE as error:
             raise Damaged(f"{name} is not a whole Parquet file: {error}", hint=HINT) from error
         return _footer_of(schema, name)
 
@@ -230,10 +236,10 @@ def _row_name(key: str) -> str:
 
 
 def _footer_of(schema: pa.Schema, name: str) -> Footer:
-    data = (schema.metadata or {}).get(FOOTER_KEY)
-    if data is None:
-        raise Damaged(f"{name} has no footer of holdfast's", hint="it was not written by holdfast: move it elsewhere")
-    return Footer.from_bytes(data)
+    footer = Footer.from_metadata(schema.metadata or {})
+    if footer is None:
+        raise Damaged(f"{name} has no footer of holdfast's, or a damaged one", hint=HINT)
+    return footer
 
 
 def _encoded(table: pa.Table) -> bytes:
