@@ -7,8 +7,6 @@ scenarios = ["{dataset}", "{dataset}+{contrast,jpeg}:severity={1,3,5}"]
 
 from __future__ import annotations
 
-import itertools
-import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,10 +67,24 @@ def load_suite(name: str, *, dataset: str | None = None) -> Suite:
 
 
 def expanded(pattern: str) -> list[str]:
-    """All texts a pattern with braces stands for: `a{1,2}b{x,y}` is four, in reading order."""
-    pieces = re.split(r"\{([^{}]*)\}", pattern)
-    choices = [[piece] if i % 2 == 0 else [item.strip() for item in piece.split(",")] for i, piece in enumerate(pieces)]
-    return ["".join(chosen) for chosen in itertools.product(*choices)]
+    """All texts a pattern with braces stands for, in reading order: `a{1,2{x,y}}` is `a1`, `a2x`, `a2y`."""
+    start = pattern.find("{")
+    if start < 0:
+        if "}" in pattern:
+            raise Misuse(f"a brace is closed but not opened in `{pattern}`")
+        return [pattern]
+    depth, options, begun = 0, [], start + 1
+    for i in range(start, len(pattern)):
+        depth += (pattern[i] == "{") - (pattern[i] == "}")
+        if depth == 0 or (depth == 1 and pattern[i] == ","):
+            options.append(pattern[begun:i].strip())
+            begun = i + 1
+        if depth == 0:
+            rest = expanded(pattern[i + 1 :])
+            return [
+                pattern[:start] + inner + after for option in options for inner in expanded(option) for after in rest
+            ]
+    raise Misuse(f"a brace is opened but not closed in `{pattern}`")
 
 
 def _check(record: dict[str, object], path: Path) -> None:

@@ -17,6 +17,13 @@ def test_braces_stand_for_alternatives_in_reading_order() -> None:
     assert expanded("a{1,2}b{x, y}") == ["a1bx", "a1by", "a2bx", "a2by"]
     assert expanded("plain") == ["plain"]
     assert expanded("a{,+b}") == ["a", "a+b"]
+    assert expanded("d{,+c:s={1,2},+p}!") == ["d!", "d+c:s=1!", "d+c:s=2!", "d+p!"]
+
+
+@pytest.mark.parametrize("pattern", ["a{b", "a}b", "{a,{b}"])
+def test_braces_must_pair(pattern: str) -> None:
+    with pytest.raises(Misuse, match="a brace is"):
+        expanded(pattern)
 
 
 @given(st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=3), max_size=4))
