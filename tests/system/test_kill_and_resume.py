@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -49,45 +50,51 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Rows, float]:
     return only_run(folder), time.perf_counter() - begun
 
 
-def killed_until_done(folder: Path, kills: int, duration: float, seed: int) -> int:
-    """Starts and kills at random moments, checks the store after each, then lets it finish. Returns shards seen."""
-    rng = random.Random(seed)
-    most = 0
-    for _ in range(kills):
+class Story(NamedTuple):
+    """How often a run was really killed before it was through, and how many rows of it were seen in parts."""
+
+    kills: int
+    kept: int
+
+
+def killed_until_done(folder: Path, most_kills: int, duration: float, rng: random.Random) -> Story:
+    """Starts and kills at random moments, checks the store after each, and in the end lets the run finish."""
+    kills = kept = 0
+    while kills < most_kills:
         process = started(folder)
         try:
-            process.wait(timeout=rng.uniform(0.0, duration))
+            assert process.wait(timeout=rng.uniform(0.0, duration)) == 0
+            break  # it was through before its time came
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
-            process.wait()
+            kills += process.wait() == -signal.SIGKILL
         store = Store(str(folder))
         assert all(finding.problem is None for finding in store.verify()), "whatever is there is whole"
-        parts = [part for parts in store.unfinished().values() for part in parts]
-        ids = [name for part in parts for name in part.ids]
+        ids = [name for parts in store.unfinished().values() for part in parts for name in part.ids]
         assert len(ids) == len(set(ids)), "no shard was done twice"
-        assert len(ids) >= most or store.footers(), "what was kept once stays"
-        most = max(most, len(ids))
+        assert len(ids) >= kept or store.footers(), "what was kept once stays"
+        kept = max(kept, len(ids))
     assert started(folder).wait(timeout=300) == 0
-    return most
+    return Story(kills, kept)
 
 
 def test_a_few_kills_leave_the_rows_of_an_undisturbed_run(tmp_path: Path, undisturbed: tuple[Rows, float]) -> None:
     rows, duration = undisturbed
-    killed_until_done(tmp_path, kills=3, duration=duration, seed=1)
+    assert killed_until_done(tmp_path, 3, duration, random.Random(1)).kills > 0
     assert only_run(tmp_path).footer.digest == rows.footer.digest
 
 
 @pytest.mark.slow
 def test_twenty_kills_leave_the_rows_of_an_undisturbed_run(tmp_path: Path, undisturbed: tuple[Rows, float]) -> None:
     rows, duration = undisturbed
-    kept = 0
-    # a run that was let through ends the story, so it is told anew until twenty kills have been tried
-    for round_ in range(4):
-        folder = tmp_path / str(round_)
-        kept = max(kept, killed_until_done(folder, kills=5, duration=0.8 * duration, seed=round_))
+    rng = random.Random(0)
+    stories: list[Story] = []
+    while (left := 20 - sum(story.kills for story in stories)) > 0:  # a run that got through is begun anew
+        folder = tmp_path / str(len(stories))
+        stories.append(killed_until_done(folder, min(left, 7), duration, rng))
         assert only_run(folder).footer.digest == rows.footer.digest
         assert Store(str(folder)).unfinished() == {}
-    assert kept > 0, "the kills came while shards were being made, else the test says nothing"
+    assert max(story.kept for story in stories) > 0, "kills came while shards were being made"
 
 
 @pytest.fixture
