@@ -38,7 +38,7 @@ def train(recipe: Recipe, *, out: Path, device: torch.device, said: Said = lambd
         source="",
         classes=classes,
         channels=images.shape[1],
-        trained_on=str(registry.bind("dataset", recipe.dataset)),
+        trained_on=_data_in_words(recipe),
         threats=() if recipe.attack is None else (str(registry.bind("attack", recipe.attack)),),
         licence="Apache-2.0",
         notes=f"trained by `holdfast train {recipe.name}`",
@@ -68,6 +68,11 @@ def train(recipe: Recipe, *, out: Path, device: torch.device, said: Said = lambd
     if not all(bool(tensor.isfinite().all()) for tensor in averaged.state_dict().values()):
         raise HoldfastError("training diverged: weights are not finite", hint="lower the recipe's rate")
     return save_model(out, averaged.cpu(), card, architecture=architecture)
+
+
+def _data_in_words(recipe: Recipe) -> str:
+    dataset = str(registry.bind("dataset", recipe.dataset))
+    return f"{dataset} half under {recipe.corruption} of random severity" if recipe.corruption else dataset
 
 
 def _on_device(dataset: Dataset, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -40,7 +40,8 @@ def test_a_card_tells_what_a_model_was_trained_on(
     saved = read_card(train(replace(QUICK, **more), out=tmp_path / "m.safetensors", device=CPU))  # type: ignore[arg-type]
     assert saved is not None
     assert saved.card.threats == threats
-    assert saved.card.trained_on == "fashion-mnist-2k"
+    corrupted = " half under gaussian-noise:ladder=imagenet of random severity"
+    assert saved.card.trained_on == "fashion-mnist-2k" + (corrupted if "corruption" in more else "")
     assert saved.card.classes == 10
 
 
