@@ -178,7 +178,7 @@ def test_zero_gradients_are_counted(batch_for: Callable[..., Batch]) -> None:
     model = wrap(Flat(), name="flat", classes=2, channels=1)
     batch = batch_for(model, n=6)
     changed = attack("linf", 0.1, steps=3)(model, batch, Noise.of(0, batch.ids), width=6)
-    assert changed.tallies == {"gradients": 18, "zero gradients": 18}
+    assert changed.tallies == {"gradients": 18, "zero gradients": 18, "climbs": 6, "flat climbs": 6}
 
 
 def test_momentum_still_reaches_the_optimum(
@@ -204,7 +204,7 @@ def test_apgd_reaches_the_attainable_margin_within_one_percent(
     changed = made(model, batch, Noise.of(0, batch.ids), width=16)
     after = breaking_radius(model, Batch(changed.images, batch.labels, batch.ids), norm)
     assert float(((limit - after) / radius).min()) >= 0.99
-    assert changed.facts == ({} if goal == "ce" else {"objective": "the margin: the DLR needs 3 classes, there are 2"})
+    assert changed.facts == ({} if goal == "ce" else {"objective": "the margin: this one needs 3 classes, there are 2"})
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -226,5 +226,7 @@ def test_dlr_is_blind_to_the_scale_of_the_logits() -> None:
 
     logits = torch.randn(50, 10, generator=torch.Generator().manual_seed(0))
     labels = torch.arange(50) % 10
-    torch.testing.assert_close(dlr(logits, labels), dlr(1000 * logits + 3, labels), rtol=1e-4, atol=1e-5)
-    assert torch.equal(dlr(logits, labels) > 0, margin(logits, labels) > 0)
+    torch.testing.assert_close(
+        dlr(logits, labels, labels), dlr(1000 * logits + 3, labels, labels), rtol=1e-4, atol=1e-5
+    )
+    assert torch.equal(dlr(logits, labels, labels) > 0, margin(logits, labels, labels) > 0)

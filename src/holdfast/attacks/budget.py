@@ -1,67 +1,81 @@
-"""Attacks inside a radius: climb, then settle what was found outside the attack, in full precision."""
+"""Gradient attacks as whole attacks: climb, then settle what was found outside the loop, in full precision."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from holdfast.attacks.attack import Attack, Attempt, settle
 from holdfast.attacks.loop import Climb, climb
-from holdfast.attacks.objectives import DLR_CLASSES, dlr
-from holdfast.attacks.threats import Threat
+from holdfast.attacks.objectives import NEEDED_CLASSES
+from holdfast.attacks.threats import Scene
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.noise import Noise
-from holdfast.core.types import Batch, Changed, Classifier, Cost
+from holdfast.core.types import Batch, Classifier, Cost
 
-SLACK = 1e-4  # of the radius, plus float32 rounding of pixels near 1: what re-measuring may differ by
-ROUNDING = 1e-6
+NOTHING = Cost()
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
-    """An attack that may use its radius in full and looks for the strongest point inside."""
+class Budget(Attack):
+    """An attack that may use its radius in full; an infinite one means: as little as it takes.
+
+    `extra`: passes beside those of the loop, such as a step's own.
+    """
 
     climb: Climb
     radius: float
+    extra: Cost = NOTHING
 
     def __post_init__(self) -> None:
         if not self.radius >= 0:
             raise Misuse(f"a radius is zero or more, got {self.radius}")
         if self.climb.steps < 1 or self.climb.restarts < 1:
             raise Misuse(f"steps and restarts are 1 or more, got {self.climb.steps} and {self.climb.restarts}")
+        assert math.isfinite(self.radius) or self.climb.keep == "smallest", "only a minimal attack may go any distance"
 
     @property
     def cost(self) -> Cost:
-        runs, steps = self.climb.restarts, self.climb.steps
-        return Cost(forwards=runs * (steps + 1) + (self.climb.start != "identity"), backwards=runs * steps)
+        runs, steps, draws = self.climb.runs, self.climb.steps, self.climb.draws
+        return Cost(
+            forwards=runs * (steps + 1) * draws + self.climb.looks_first + self.extra.forwards,
+            backwards=runs * steps * draws + self.extra.backwards,
+        )
 
-    def __call__(self, model: Classifier, batch: Batch, noise: Noise, *, width: int) -> Changed:
+    def attempt(
+        self,
+        model: Classifier,
+        batch: Batch,
+        noise: Noise,
+        radius: Tensor,
+        *,
+        width: int,
+        first: Tensor | None = None,
+    ) -> Attempt:
         if not model.card.differentiable:
             raise HoldfastError(f"`{model.card.name}` gives no gradients, which this attack needs")
-        radius = torch.full((len(batch),), self.radius, device=batch.images.device)
-        found = climb(model, batch, noise, radius, self.climb, width=width)
-        images, size, reasons = settled(self.climb.threat, batch.images, found.variable, radius)
-        facts = {}
-        if self.climb.objective is dlr and model.card.classes < DLR_CLASSES:
-            facts["objective"] = f"the margin: the DLR needs {DLR_CLASSES} classes, there are {model.card.classes}"
-        tallies = {"gradients": int(found.backwards.sum()), "zero gradients": int(found.idle.sum())}
-        counts = {"forwards": found.forwards, "backwards": found.backwards}
-        return Changed(images, size=size, reasons=reasons, facts=facts, tallies=tallies, **counts)
-
-
-def settled(threat: Threat, images: Tensor, variable: Tensor, radius: Tensor) -> tuple[Tensor, Tensor, dict[int, str]]:
-    """Projects again, renders, and measures the result. Outside its set means failed, and left unattacked."""
-    with torch.no_grad():
-        changed = threat.render(images, threat.project(images, variable, radius)).clamp(0.0, 1.0)
-        size = threat.size(images, changed)
-        outside = ~(size <= radius * (1 + SLACK) + ROUNDING)
-        reasons = {
-            int(
-                i
-            ): f"the attack left its set: size {float(size[i]):.6g} at radius {float(radius[i]):.6g}; scored unattacked"
-            for i in outside.nonzero().squeeze(1)
-        }
-        changed[outside] = images[outside]
-        size = torch.where(outside, torch.zeros_like(size), size)
-    return changed, size, reasons
+        how = self.climb if bool(radius.isfinite().all()) else replace(self.climb, stop_when_broken=False)
+        found = climb(model, batch, noise, radius, how, width=width, first=first)
+        scene = Scene(batch.images, radius, found.props)
+        images, size, reasons = settle(how.threat, scene, found.variable)
+        needed = NEEDED_CLASSES.get(how.objective, 0)
+        facts, tallies = {}, {"gradients": int(found.backwards.sum()), "zero gradients": int(found.idle.sum())}
+        if model.card.classes < needed:
+            facts["objective"] = f"the margin: this one needs {needed} classes, there are {model.card.classes}"
+        if how.keep == "strongest":
+            tallies |= {"climbs": int(found.runs.sum()), "flat climbs": int(found.flat.sum())}
+        return Attempt(
+            images,
+            size,
+            found.broken,
+            found.forwards,
+            found.backwards,
+            variable=found.variable,
+            radius=torch.where(found.broken, size, torch.inf) if how.keep == "smallest" else None,
+            reasons=reasons,
+            facts=facts,
+            tallies=tallies,
+        )

@@ -1,32 +1,47 @@
-"""The gradient loop: every gradient attack inside a radius is this loop with a threat, an objective and a step.
+"""The gradient loop: every gradient attack is this loop with a threat, an objective, a step and what to keep.
 
-It keeps an active set. At most `width` samples are in flight; one that is broken or out of steps leaves at once and
-the next takes its place, so the model always sees full batches. All state is per sample: samples of different age,
-restart and radius share a batch, and no sample's result depends on its neighbours.
+Who is in flight, and what becomes of those who land, is a `Course`. With a model's `rough` version gradients come from
+that.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 
+from holdfast.attacks.course import Course, Keep
+from holdfast.attacks.flight import Flight, Found
 from holdfast.attacks.objectives import Objective
+from holdfast.attacks.shapes import wide
 from holdfast.attacks.steps import Point, State, Step
-from holdfast.attacks.threats import Threat
+from holdfast.attacks.threats import Scene, Threat
+from holdfast.attacks.verdict import CLEAR, is_ahead, is_inside, is_wrong
 from holdfast.core.noise import Noise
 from holdfast.core.types import Batch, Classifier
 
-Start = Literal["identity", "inside", "border"]
+Start = Literal["identity", "inside", "border", "around"]
+GPU_PATIENCE = (3, 4, 5, 6)  # steps between looks at who is done
+LOOK = 0.15  # what a look costs, in steps
+
+
+class Penalty(Protocol):
+    """What a variable costs the objective, beside what the model says; `state` is the step's."""
+
+    def __call__(self, scene: Scene, variable: Tensor, state: State) -> Tensor: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Climb:
     """An attack's way up, from the image itself or from a random point inside the set or on its border.
 
-    `stop_when_broken` is off for training, which wants the strongest point, not the first that breaks.
+    `start`: "around" is the image itself, and for restarts a random point half as far out as the smallest success so
+    far, the radius, or `outset`, whichever is least.
+    `targets`: how many other classes are aimed at in turn, likeliest first. `keep`: the strongest point inside the
+    radius, or the smallest that succeeds. `draws`: passes a gradient is averaged over, where a model answers at random.
+    `stop_when_broken` is off for training, which wants the strongest point, and for minimal attacks without a radius.
     """
 
     threat: Threat
@@ -34,155 +49,172 @@ class Climb:
     step: Step
     steps: int
     restarts: int = 1
+    targets: int = 0
     start: Start = "inside"
+    keep: Keep = "strongest"
+    draws: int = 1
+    penalty: Penalty | None = None
     stop_when_broken: bool = True
+    outset: float = 1.0
+
+    @property
+    def runs(self) -> int:
+        return self.restarts * max(1, self.targets)
+
+    @property
+    def looks_first(self) -> bool:
+        """Whether the clean images are scored before the climb: to pass over what is wrong, or to rank the targets."""
+        if self.targets > 0 or self.keep == "smallest":
+            return True
+        return self.start != "identity" and self.stop_when_broken
 
 
-@dataclass(slots=True)
-class Climbed:
-    """The best variable found for each sample: the first that broke it, else the one of highest objective."""
-
-    variable: Tensor
-    best: Tensor
-    broken: Tensor
-    forwards: Tensor
-    backwards: Tensor
-    idle: Tensor
-
-    @classmethod
-    def at_rest(cls, variable: Tensor) -> Climbed:
-        n, device = len(variable), variable.device
-        counts = [torch.zeros(n, dtype=torch.int64, device=device) for _ in range(3)]
-        best = torch.full((n,), -torch.inf, device=device)
-        return cls(variable, best, torch.zeros(n, dtype=torch.bool, device=device), *counts)
+def climb(
+    model: Classifier,
+    batch: Batch,
+    noise: Noise,
+    radius: Tensor,
+    how: Climb,
+    *,
+    width: int,
+    first: Tensor | None = None,
+) -> Found:
+    """Runs the loop over a batch of any length, at most `width` samples at a time; `first`: where to start instead."""
+    return _Ascent(model, batch, noise, radius, how, width, first).climbed()
 
 
-@dataclass(slots=True)
-class Flight:
-    """The samples in flight: which they are, where they stand, how many steps and restarts they have behind them."""
+class _Ascent(Course):
+    """One climb under way."""
 
-    index: Tensor
-    variable: Tensor
-    state: State
-    taken: Tensor
-    restart: Tensor
+    def __init__(
+        self,
+        model: Classifier,
+        batch: Batch,
+        noise: Noise,
+        radius: Tensor,
+        how: Climb,
+        width: int,
+        first: Tensor | None,
+    ) -> None:
+        super().__init__(model, batch, noise, radius, how, width, first)
+        self.how = how
+        # a look at who is done costs nothing on a CPU; on a GPU it stops the queue
+        self.patience = patience(how.steps + 1) if batch.images.is_cuda else 1
+        self.ranked = batch.labels[:, None]
+        self.clearance = torch.zeros_like(radius)
 
-    def __len__(self) -> int:
-        return len(self.index)
+    def climbed(self) -> Found:
+        if self.how.looks_first:
+            logits = self.look()
+            self.clearance = CLEAR * logits.abs().amax(dim=1)
+            if self.how.targets:
+                others = logits.scatter(1, self.batch.labels[:, None], -torch.inf)
+                self.ranked = others.argsort(dim=1, descending=True, stable=True)[:, :-1]
+                self.runs = self.how.restarts * min(self.how.targets, self.ranked.shape[1])
+        return self.done()
 
-    def keep(self, kept: Tensor) -> None:
-        self.index, self.variable = self.index[kept], self.variable[kept]
-        self.taken, self.restart = self.taken[kept], self.restart[kept]
-        self.state = {name: value[kept] for name, value in self.state.items()}
+    def steps(self, flight: Flight) -> None:
+        for _ in range(self.patience):
+            self._advance(flight)
 
-    def join(self, other: Flight) -> None:
-        self.index = torch.cat([self.index, other.index])
-        self.variable = torch.cat([self.variable, other.variable])
-        self.taken = torch.cat([self.taken, other.taken])
-        self.restart = torch.cat([self.restart, other.restart])
-        self.state = {name: torch.cat([value, other.state[name]]) for name, value in self.state.items()}
+    def start(self, scene: Scene, noise: Noise, run: Tensor) -> Tensor:
+        how = self.how
+        if how.start in ("identity", "around"):
+            return how.threat.identity(scene)
+        return how.threat.start(scene, noise, run, border=how.start == "border")
 
+    def started(self, index: Tensor, run: Tensor) -> Flight:
+        how, flight = self.how, super().started(index, run)
+        if how.start == "around" and how.restarts > 1:
+            out = flight.radius.minimum(-self.found.best[index]).clamp_max(how.outset) / 2
+            random = how.threat.start(flight.scene.within(out), self.noise.take(index), run, border=True)
+            again = wide(run % how.restarts > 0, random)
+            flight.variable = torch.where(again, random, flight.variable)
+        flight.state = how.step.fresh(how.threat, flight.scene, flight.variable)
+        flight.clearance = self.clearance[index]
+        if how.targets:
+            flight.targets = self.ranked[index, run // how.restarts]
+        return flight
 
-def climb(model: Classifier, batch: Batch, noise: Noise, radius: Tensor, how: Climb, *, width: int) -> Climbed:
-    """Runs the loop over a batch of any length, at most `width` samples at a time."""
-    found = Climbed.at_rest(how.threat.identity(batch.images))
-    waiting = torch.arange(len(batch), device=batch.images.device)
-    if how.start != "identity" and how.stop_when_broken:
-        waiting = _still_right(model, batch, found, width)
-    restart = torch.zeros_like(waiting)
-    flight: Flight | None = None
-    while True:
-        free = width - (len(flight) if flight is not None else 0)
-        if free > 0 and len(waiting):
-            joining = _started(batch, noise, radius, how, waiting[:free], restart[:free])
-            waiting, restart = waiting[free:], restart[free:]
-            if flight is None:
-                flight = joining
-            else:
-                flight.join(joining)
-        if flight is None or not len(flight):
-            return found
-        again = _advance(model, batch, radius, how, flight, found)
-        waiting = torch.cat([waiting, again.index])
-        restart = torch.cat([restart, again.restart])
-
-
-@dataclass(frozen=True, slots=True)
-class Again:
-    """Samples that survived one run and have restarts left."""
-
-    index: Tensor
-    restart: Tensor
-
-
-def _still_right(model: Classifier, batch: Batch, found: Climbed, width: int) -> Tensor:
-    """Indices of the samples that are right before the attack; the others are broken at size zero already."""
-    with torch.no_grad():
-        for i in range(0, len(batch), width):
-            part = slice(i, i + width)
-            found.broken[part] = is_wrong(model(batch.images[part]), batch.labels[part])
-    found.forwards += 1
-    return (~found.broken).nonzero().squeeze(1)
-
-
-def _started(batch: Batch, noise: Noise, radius: Tensor, how: Climb, index: Tensor, restart: Tensor) -> Flight:
-    images, reach = batch.images[index], radius[index]
-    if how.start == "identity":
-        variable = how.threat.identity(images)
-    else:
-        variable = how.threat.start(images, reach, noise.take(index), restart, border=how.start == "border")
-    return Flight(index, variable, how.step.fresh(variable, reach), torch.zeros_like(index), restart)
-
-
-def _advance(model: Classifier, batch: Batch, radius: Tensor, how: Climb, flight: Flight, found: Climbed) -> Again:
-    """One pass through the model for all in flight: keep what is best, let go who is done, move the rest."""
-    index = flight.index
-    images, labels, reach = batch.images[index], batch.labels[index], radius[index]
-    last = flight.taken >= how.steps
-    moving = not bool(last.all())
-    variable = flight.variable.detach().requires_grad_(moving)
-    with torch.set_grad_enabled(moving):
-        logits = model(how.threat.render(images, variable))
-        loss = how.objective(logits, labels)
-    assert loss.shape == labels.shape, f"an objective is per sample, got {tuple(loss.shape)}"
-    found.forwards[index] += 1
-
-    height = loss.detach().nan_to_num(nan=-torch.inf)
-    wrong = is_wrong(logits.detach(), labels)
-    leaving = wrong & how.stop_when_broken
-    better = (height > found.best[index]) | leaving
-    found.variable[index[better]] = flight.variable[better]
-    found.best[index[better]] = height[better]
-    found.broken[index[wrong]] = True
-
-    staying = ~(leaving | last)
-    rest = last & ~leaving & (flight.restart + 1 < how.restarts)
-    again = Again(index[rest], flight.restart[rest] + 1)
-    if bool(staying.any()):
-        (gradient,) = torch.autograd.grad(loss.sum(), variable)
-        found.backwards[index] += 1
+    def _advance(self, flight: Flight) -> None:
+        """One pass through the model for all in flight: keep what is best, mark who is done, move on."""
+        how = self.how
+        last = flight.taken >= how.steps
+        moving = self.patience > 1 or not bool((last | flight.done).all())
+        loss, gradient, wrong, logits = self._passed(flight, moving)
+        passing = ~flight.gone & (flight.taken <= how.steps)
+        flight.forwards = flight.forwards + how.draws * passing
+        self._keep(flight, loss, wrong & ~flight.done, logits)
+        flight.done = flight.done | last
+        flight.taken = flight.taken + 1
+        if not moving:
+            return
+        flight.backwards = flight.backwards + (how.draws * (loss.shape[1] if loss.dim() == 2 else 1)) * passing
         gradient = gradient.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
-        found.idle[index] += (gradient.flatten(1) == 0).all(dim=1)
-        if not bool(staying.all()):
-            flight.keep(staying)
-            gradient, height = gradient[staying], height[staying]
-            images, reach = images[staying], reach[staying]
+        flight.idle = flight.idle + ((gradient.flatten(1).abs().amax(dim=1) == 0) & passing)
         point = Point(
-            variable=flight.variable,
-            gradient=gradient,
-            loss=height,
-            taken=flight.taken,
-            radius=reach,
-            project=lambda moved: how.threat.project(images, moved, reach),
-            ascent=how.threat.ascent,
+            how.threat,
+            flight.scene,
+            flight.variable,
+            gradient,
+            loss,
+            wrong,
+            flight.taken - 1,
+            flight.best,
+            flight.height,
         )
         flight.variable = how.step.advance(point, flight.state).detach()
-        flight.taken = flight.taken + 1
-    else:
-        flight.keep(staying)
-    return again
+
+    def _passed(self, flight: Flight, moving: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Objective, its gradient, who is misclassified, and the last logits; means over the draws where several."""
+        how, scene = self.how, flight.scene
+        losses, gradients = [], []
+        for _ in range(how.draws):
+            variable = flight.variable.detach().requires_grad_(moving)
+            with torch.set_grad_enabled(moving):
+                logits = self.rough(how.threat.render(scene, variable))
+                loss = how.objective(logits, flight.labels, flight.targets)
+                if how.penalty is not None:
+                    loss = loss - how.penalty(scene, variable, flight.state)
+            assert len(loss) == len(flight), f"an objective is per sample, got {tuple(loss.shape)}"
+            losses.append(loss.detach())
+            gradients.append(_gradient(loss, variable) if moving else torch.empty_like(variable))
+        wrong = is_wrong(logits.detach(), flight.labels)
+        if how.keep == "smallest":
+            wrong &= is_ahead(logits.detach(), flight.labels, by=flight.clearance)
+        return _mean(losses), _mean(gradients), wrong, logits.detach()
+
+    def _keep(self, flight: Flight, loss: Tensor, wrong: Tensor, logits: Tensor) -> None:
+        """Notes the best variable of the run so far and who is broken by it."""
+        how = self.how
+        success, height = wrong, loss.amax(dim=1) if loss.dim() == 2 else loss
+        height = height.nan_to_num(nan=-torch.inf)
+        if how.keep == "smallest" or how.step.strays:
+            size = how.threat.size(flight.scene, flight.variable)
+            inside = is_inside(size, flight.radius)
+            success = wrong & inside
+            height = _where(wrong, -size) if how.keep == "smallest" else _where(inside, height)
+        self.note(flight, height, success, logits)
 
 
-def is_wrong(logits: Tensor, labels: Tensor) -> Tensor:
-    """Whether the top prediction is not the label; an answer that is not finite is wrong."""
-    return (logits.argmax(dim=1) != labels) | ~logits.isfinite().all(dim=1)
+def patience(evaluations: int) -> int:
+    """Steps between looks on a GPU: few looks, and few steps beyond the last."""
+    return min(GPU_PATIENCE, key=lambda steps: -(-evaluations // steps) * (steps + LOOK))
+
+
+def _gradient(loss: Tensor, variable: Tensor) -> Tensor:
+    """The gradient of each sample's objective, one per number where there are several."""
+    if loss.dim() == 1:
+        return torch.autograd.grad(loss.sum(), variable)[0]
+    finite = loss.masked_fill(loss == -torch.inf, 0.0)
+    classes = loss.shape[1]
+    parts = [torch.autograd.grad(finite[:, c].sum(), variable, retain_graph=c + 1 < classes)[0] for c in range(classes)]
+    return torch.stack(parts, dim=1)
+
+
+def _mean(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.stack(parts).mean(dim=0)
+
+
+def _where(counts: Tensor, height: Tensor) -> Tensor:
+    return torch.where(counts, height, -torch.inf)

@@ -1,4 +1,4 @@
-"""Objectives: what an attack drives up, one number per sample."""
+"""Objectives: what an attack drives up, one number per sample; targeted ones look at the target class too."""
 
 from __future__ import annotations
 
@@ -8,31 +8,67 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-Objective = Callable[[Tensor, Tensor], Tensor]
+# logits, labels, targets (the labels again where nothing is aimed at) → one number per sample, or one per class
+Objective = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
-def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+def cross_entropy(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:  # noqa: ARG001
     """Surprise at the label."""
     return F.cross_entropy(logits, labels, reduction="none")
 
 
-def margin(logits: Tensor, labels: Tensor) -> Tensor:
+def margin(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:  # noqa: ARG001
     """Largest other logit minus the label's: positive once the sample is broken (Carlini & Wagner 2017)."""
     own = logits.gather(1, labels[:, None]).squeeze(1)
     others = logits.scatter(1, labels[:, None], -torch.inf)
     return others.amax(dim=1) - own
 
 
-def dlr(logits: Tensor, labels: Tensor) -> Tensor:
+def capped_margin(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:
+    """The margin up to zero: no gain from being more wrong than wrong (arXiv:1706.06083, "CW")."""
+    return margin(logits, labels, targets).clamp_max(0.0)
+
+
+def dlr(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:
     """Difference of logits ratio (arXiv:2003.01690): the margin over the gap of first and third, blind to their scale.
 
     With fewer than three classes there is no third: then it is the margin.
     """
     if logits.shape[1] < DLR_CLASSES:
-        return margin(logits, labels)
+        return margin(logits, labels, targets)
     top = logits.topk(DLR_CLASSES, dim=1).values
-    return margin(logits, labels) / (top[:, 0] - top[:, 2] + 1e-12)
+    return margin(logits, labels, targets) / (top[:, 0] - top[:, 2] + 1e-12)
 
 
-DLR_CLASSES = 3
-OBJECTIVES: dict[str, Objective] = {"ce": cross_entropy, "margin": margin, "dlr": dlr}
+def lead(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:
+    """The target's logit minus the label's (minimum-margin attack, arXiv:2206.07576)."""
+    return (logits.gather(1, targets[:, None]) - logits.gather(1, labels[:, None])).squeeze(1)
+
+
+def targeted_dlr(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:
+    """The target's lead over the gap between the first and the mean of third and fourth (arXiv:2003.01690).
+
+    With fewer than four classes there is no fourth: then it is the lead.
+    """
+    if logits.shape[1] < TARGETED_DLR_CLASSES:
+        return lead(logits, labels, targets)
+    top = logits.topk(TARGETED_DLR_CLASSES, dim=1).values
+    return lead(logits, labels, targets) / (top[:, 0] - 0.5 * (top[:, 2] + top[:, 3]) + 1e-12)
+
+
+def leads(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:  # noqa: ARG001
+    """Every class's logit minus the label's, one number per class; the label's own stands at minus infinity."""
+    gaps = logits - logits.gather(1, labels[:, None])
+    return gaps.scatter(1, labels[:, None], -torch.inf)
+
+
+DLR_CLASSES, TARGETED_DLR_CLASSES = 3, 4
+NEEDED_CLASSES: dict[Objective, int] = {dlr: DLR_CLASSES, targeted_dlr: TARGETED_DLR_CLASSES}
+OBJECTIVES: dict[str, Objective] = {
+    "ce": cross_entropy,
+    "margin": margin,
+    "capped-margin": capped_margin,
+    "dlr": dlr,
+    "targeted-dlr": targeted_dlr,
+    "lead": lead,
+}

@@ -1,10 +1,22 @@
-"""Numbers per sample, ready to be combined with images."""
+"""Numbers per sample, and numbers of samples."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
+TINY = 1e-12
+
 
 def wide(per_sample: Tensor, like: Tensor) -> Tensor:
     """One number per sample, shaped to combine with a tensor of samples."""
     return per_sample.view(-1, *[1] * (like.dim() - 1))
+
+
+def length(samples: Tensor) -> Tensor:
+    """Euclidean length of each sample."""
+    return samples.flatten(1).square().sum(dim=1).sqrt()
+
+
+def settled(condition: Tensor) -> bool:
+    """Whether an iteration may end early. On a GPU it may not: asking would stop the queue to wait for the answer."""
+    return not condition.is_cuda and bool(condition.all())

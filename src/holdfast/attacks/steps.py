@@ -2,35 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
 from holdfast.attacks.shapes import wide
+from holdfast.attacks.threats import Scene, Threat
 
 State = dict[str, Tensor]
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Where the samples stand: variable, gradient, loss, steps taken so far, radius, and the geometry."""
+    """Where the samples stand: the variable, what the model made of it, and how they came here.
 
+    `wrong`: misclassified here, at whatever size. `best` and `best_loss`: the highest point of this run so far, this
+    one included. `gradient` and `loss` have a second dimension where the objective gives several numbers per sample.
+    """
+
+    threat: Threat
+    scene: Scene
     variable: Tensor
     gradient: Tensor
     loss: Tensor
+    wrong: Tensor
     taken: Tensor
-    radius: Tensor
-    project: Callable[[Tensor], Tensor]
-    ascent: Callable[[Tensor], Tensor]
+    best: Tensor
+    best_loss: Tensor
+
+    def project(self, variable: Tensor, radius: Tensor | None = None) -> Tensor:
+        return self.threat.project(self.scene if radius is None else self.scene.within(radius), variable)
+
+    def ascent(self, variable: Tensor, gradient: Tensor) -> Tensor:
+        return self.threat.ascent(self.scene, variable, gradient)
 
 
 class Step(Protocol):
-    """A rule for the next variable. `fresh` makes the state of samples that start; `advance` may change it in place."""
+    """A rule for the next variable. `fresh` makes the state of samples that start; `advance` may change it in place.
 
-    def fresh(self, variable: Tensor, radius: Tensor) -> State: ...
+    A step that `strays` may go beyond the radius on its way: then what it finds counts only where it is inside.
+    """
+
+    strays: ClassVar[bool]
+
+    def fresh(self, threat: Threat, scene: Scene, variable: Tensor) -> State: ...
 
     def advance(self, point: Point, state: State) -> Tensor: ...
 
@@ -42,10 +59,11 @@ class Steepest:
     Momentum as in Dong et al. 2018 (arXiv:1710.06081): gradients are divided by their mean magnitude before summing.
     """
 
+    strays: ClassVar[bool] = False
     share: float
     momentum: float = 0.0
 
-    def fresh(self, variable: Tensor, radius: Tensor) -> State:  # noqa: ARG002
+    def fresh(self, threat: Threat, scene: Scene, variable: Tensor) -> State:  # noqa: ARG002
         return {"drift": torch.zeros_like(variable)} if self.momentum else {}
 
     def advance(self, point: Point, state: State) -> Tensor:
@@ -53,4 +71,5 @@ class Steepest:
         if self.momentum:
             scale = gradient.flatten(1).abs().mean(dim=1).clamp_min(1e-12)
             gradient = state["drift"].mul_(self.momentum).add_(gradient / wide(scale, gradient))
-        return point.project(point.variable + wide(self.share * point.radius, gradient) * point.ascent(gradient))
+        way = point.ascent(point.variable, gradient)
+        return point.project(point.variable + wide(self.share * point.scene.radius, way) * way)

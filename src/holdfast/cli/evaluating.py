@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -25,6 +25,7 @@ from holdfast.core.errors import Misuse
 if TYPE_CHECKING:
     from holdfast.core.suites import Suite
     from holdfast.engine.evaluate import Outcome
+    from holdfast.models.rough import Speed
 
 Models = Annotated[list[str], typer.Argument(help="Model refs, as `holdfast list models` shows them.")]
 SuiteOption = Annotated[str | None, typer.Option("--suite", help="A suite by name, or the path of a .toml file.")]
@@ -40,6 +41,14 @@ PrecisionOption = Annotated[
 ]
 SeedOption = Annotated[int, typer.Option("--seed", help="Seed of every random draw.")]
 DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1 …")]
+SpeedOption = Annotated[
+    str,
+    typer.Option(
+        help="Gradients on a GPU: exact (float32), or bfloat16 confirmed by float32: eager, graph, compile; "
+        "auto chooses.",
+        show_default=True,
+    ),
+]
 BatchOption = Annotated[
     int | None, typer.Option("--batch-size", help="Samples in flight; found by itself if not given.")
 ]
@@ -81,6 +90,9 @@ def demo(
 def check(
     model: Annotated[str, typer.Argument(help="A model ref.")],
     dataset: Annotated[str | None, typer.Option("--dataset", help="Images to check it on.")] = None,
+    attacks: Annotated[
+        bool, typer.Option("--attacks", help="Also try attacks that must succeed where gradients can be trusted.")
+    ] = False,
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
@@ -97,6 +109,10 @@ def check(
     images = workshop.dataset(registry.bind("dataset", dataset or _default_dataset()))
     must_fit(classifier.card, images.card, images.labels)
     flags = flags_on(classifier, images, workshop.device)
+    if attacks and not any(flag.level == "error" for flag in flags):
+        from holdfast.engine.jobs import trials_on
+
+        flags += trials_on(classifier, images, workshop.device, lambda what: err.print(f"trying {what}"))
     if json:
         print_json({"model": model, "card": asdict(classifier.card), "flags": [asdict(flag) for flag in flags]})
     else:
@@ -172,6 +188,7 @@ def evaluate(
     seed: SeedOption = 0,
     device: DeviceOption = "auto",
     batch_size: BatchOption = None,
+    speed: SpeedOption = "auto",
     store: StoreOption = STORE,
     pictures: Annotated[int, typer.Option(help="Samples per run to keep as pictures for the report.")] = 6,
     quiet: QuietOption = False,
@@ -194,6 +211,7 @@ def evaluate(
             precision=parse_share(precision, "--precision"),
             device=device,
             batch_size=batch_size,
+            speed=cast("Speed", speed),
             pictures=pictures,
             watcher=watcher,
         )

@@ -27,14 +27,15 @@ from holdfast.engine.gallery import add_pictures
 from holdfast.engine.jobs import Job, Wanted, Workshop, read_models, read_scenarios
 from holdfast.engine.loading import Shard, shards_ahead
 from holdfast.engine.measure import Measured, Setting, measure
+from holdfast.engine.trust import tally_flags
 from holdfast.engine.watch import Silent, Watcher
+from holdfast.models.rough import Speed
 from holdfast.store import Footer, Rows, Store
 from holdfast.store.files import NoRoom
 from holdfast.store.rows import to_rows
 
 KEEP_EVERY = 2.0  # seconds between writes of finished shards: what a kill can cost
 CHECKPOINT = 100  # samples between looks at the precision, so that where a run stops does not depend on its batches
-ZERO_SHARE = 0.01
 Item = TypeVar("Item")
 
 
@@ -59,16 +60,18 @@ def evaluate(
     precision: float | None = None,
     device: str = "auto",
     batch_size: int | None = None,
+    speed: Speed = "auto",
     pictures: int = 6,
     watcher: Watcher | None = None,
 ) -> list[Outcome]:
     """Measures every model under every scenario. What the store holds already is not measured again.
 
     One run that fails does not stop the others: its outcome carries the error. A full disk stops everything.
+    `speed` is about gradients on a GPU: `exact` is float32; the others are bfloat16, which float32 confirms.
     """
     watcher = watcher or Silent()
     store = Store(store) if isinstance(store, str) else store
-    wanted = Wanted(seed, samples, precision, batch_size)
+    wanted = Wanted(seed, samples, precision, batch_size, speed)
     asked_models, asked_scenarios = read_models(_listed(models)), read_scenarios(_listed(scenarios))
     workshop = Workshop(pick_device(device))
     watcher.planned(len(asked_models) * len(asked_scenarios))
@@ -112,6 +115,7 @@ def _done(job: Job, store: Store, workshop: Workshop, wanted: Wanted, pictures: 
         watcher.ended(run, "done before", _standing(rows))
         return Outcome(str(run.model), str(run.scenario), rows)
     width = Width(wanted.batch_size) if wanted.batch_size else Width.for_model(job.model, job.dataset.card, device)
+    workshop.quicken(job, wanted.speed, width.value, watcher.note)
     rows = Evaluation(job, store, device, width, watcher, workshop.flags(job)).finished()
     if pictures:
         add_pictures(store, job, rows, device, width, pictures)
@@ -260,21 +264,6 @@ def shard_size(width: int) -> int:
     The same at every start, so that a resumed run meets the same batches as an undisturbed one.
     """
     return max(64, 4 * width)
-
-
-def tally_flags(tallies: dict[str, int]) -> tuple[Flag, ...]:
-    """Flags that only the whole run can raise."""
-    gradients, zero = tallies.get("gradients", 0), tallies.get("zero gradients", 0)
-    if gradients and zero / gradients > ZERO_SHARE:
-        return (
-            Flag(
-                "zero-gradients",
-                "warning",
-                f"{100 * zero / gradients:.1f} % of the attack's gradients were exactly zero: the model may hide its "
-                "gradients, and the attack may be weaker than it looks",
-            ),
-        )
-    return ()
 
 
 def versions() -> dict[str, str]:

@@ -6,13 +6,14 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.errors import HoldfastError, Misuse, unknown
 from holdfast.core.refs import Ref, Run, Scenario
 from holdfast.core.registry import registry
 from holdfast.core.types import Change, Classifier, Dataset, DatasetCard, Flag, ModelCard
@@ -20,8 +21,10 @@ from holdfast.core.values import number_text
 from holdfast.engine.loading import on_device
 from holdfast.engine.measure import Setting
 from holdfast.engine.select import chosen
-from holdfast.models import load
+from holdfast.engine.trust import TRIAL_SAMPLES, trials
+from holdfast.models import TorchClassifier, load
 from holdfast.models.check import check
+from holdfast.models.rough import Rough, Speed, roughened, settled_speed
 from holdfast.store.footer import Footer
 
 Item = TypeVar("Item")
@@ -36,10 +39,13 @@ class Wanted:
     samples: int | None = None
     precision: float | None = None
     batch_size: int | None = None
+    speed: Speed = "auto"
 
     def __post_init__(self) -> None:
         if self.batch_size is not None and self.batch_size < 1:
             raise Misuse(f"--batch-size is 1 or more, got {self.batch_size}")
+        if self.speed not in get_args(Speed):
+            raise unknown("speed", self.speed, get_args(Speed))
         if self.samples is not None and self.samples < 1:
             raise Misuse(f"--samples is 1 or more, got {self.samples}")
         if self.precision is not None and not 0 < self.precision < 0.5:
@@ -79,6 +85,7 @@ class Workshop:
         self.device = device
         self.datasets: dict[str, Dataset] = {}
         self.loaded: tuple[Ref, Classifier] | None = None
+        self.roughs: dict[tuple[object, ...], Rough | None] = {}
         self.checked: dict[tuple[str, str, str], tuple[Flag, ...]] = {}
 
     def dataset(self, ref: Ref) -> Dataset:
@@ -116,6 +123,22 @@ class Workshop:
                 )
         return Job(run, classifier, dataset, changes)
 
+    def quicken(self, job: Job, speed: Speed, width: int, said: Callable[[str], None]) -> None:
+        """Gives the model of a job that follows gradients on a GPU its rough version, made once."""
+        passes = len(job.order) * sum(change.cost.backwards for _, change in job.changes)
+        if not isinstance(job.model, TorchClassifier):
+            return
+        job.model.rough = None
+        if speed == "exact" or not passes or self.device.type != "cuda":
+            return
+        way = settled_speed(speed, passes)
+        place = (id(job.model), job.run.weights, job.dataset.card.size, width, way)
+        if place not in self.roughs:
+            self.roughs = {key: rough for key, rough in self.roughs.items() if key[0] == id(job.model)}
+            images = on_device(job.dataset.images(job.order[:PROBES].tolist()).pixels, self.device)
+            self.roughs[place] = roughened(job.model, images, width=width, speed=way, said=said)
+        job.model.rough = self.roughs[place]
+
     def flags(self, job: Job) -> tuple[Flag, ...]:
         """What the model's check says on this dataset."""
         pair = (job.run.model.key, job.run.weights, job.run.data)
@@ -125,13 +148,27 @@ class Workshop:
 
 
 def flags_on(model: Classifier, dataset: Dataset, device: torch.device) -> tuple[Flag, ...]:
-    """Checks a model on a few images of a dataset, spread over its classes; unreadable ones are passed over."""
+    """Checks a model on a few images of a dataset."""
+    images, labels = _few(dataset, PROBES, device)
+    return check(model, images, labels) if len(images) else ()
+
+
+def trials_on(
+    model: Classifier, dataset: Dataset, device: torch.device, said: Callable[[str], None]
+) -> tuple[Flag, ...]:
+    """Attacks a model on some images of a dataset, to see whether its gradients can be trusted."""
+    images, labels = _few(dataset, 2 * TRIAL_SAMPLES, device)
+    return trials(model, images, labels, said) if len(images) else ()
+
+
+def _few(dataset: Dataset, count: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Some images spread over the classes, with their labels; unreadable ones are passed over."""
     by_class = np.argsort(dataset.labels, kind="stable")
-    index = by_class[np.linspace(0, len(by_class) - 1, min(PROBES, len(by_class))).astype(np.int64)]
+    index = by_class[np.linspace(0, len(by_class) - 1, min(count, len(by_class))).astype(np.int64)]
     images = dataset.images(index.tolist())
     kept = [i for i in range(len(index)) if i not in images.failed]
     labels = torch.from_numpy(np.asarray(dataset.labels[index[kept]])).to(device)
-    return check(model, on_device(images.pixels[kept], device), labels) if kept else ()
+    return on_device(images.pixels[kept], device), labels
 
 
 def _placed(model: Classifier, device: torch.device) -> Classifier:

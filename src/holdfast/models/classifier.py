@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -18,8 +18,11 @@ class TorchClassifier(nn.Module):
     """A network and its card: logits for images in [0, 1].
 
     `was_training` remembers whether any part of the network was in training mode when it was wrapped. Making one
-    changes nothing in the network; `wrap` and `load` put it in evaluation mode and freeze its parameters.
+    changes nothing in the network; `wrap` and `load` put it in evaluation mode and freeze its parameters. `rough`,
+    where there is one, answers quicker in lower precision: for gradients, never for scores.
     """
+
+    rough: Callable[[Tensor], Tensor] | None = None
 
     def __init__(self, net: nn.Module, card: ModelCard) -> None:
         super().__init__()

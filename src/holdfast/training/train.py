@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from holdfast.attacks.budget import Budget
 from holdfast.attacks.loop import Climb, climb
+from holdfast.attacks.threats import Scene
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
@@ -29,8 +30,13 @@ def train(recipe: Recipe, *, out: Path, device: torch.device, said: Said = lambd
     dataset: Dataset = registry.build(registry.bind("dataset", recipe.dataset))
     images, labels = _on_device(dataset, device)
     classes = int(labels.max()) + 1
-    architecture = f"{recipe.architecture}:channels={images.shape[1]},classes={classes}"
+    joint = "," if ":" in recipe.architecture else ":"
+    architecture = f"{recipe.architecture}{joint}channels={images.shape[1]},classes={classes}"
     net: nn.Module = registry.build(registry.bind("architecture", architecture)).to(device)
+    mixed = recipe.mixed and device.type == "cuda"
+    if mixed:
+        net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        images = images.to(memory_format=torch.channels_last)
     averaged = copy.deepcopy(net).requires_grad_(False)
     # the card says what the published file will say: parameters and digest are completed on saving
     card = ModelCard(
@@ -54,8 +60,9 @@ def train(recipe: Recipe, *, out: Path, device: torch.device, said: Said = lambd
         for index in _batches(len(images), recipe, epoch, device):
             noise = Noise(index * 1_000_003 + epoch)
             batch = Batch(_augmented(images[index], noise, recipe.shift), labels[index], ("",) * len(index))
-            logits = net(harden(batch, noise))
-            loss = F.cross_entropy(logits, batch.labels)
+            with torch.autocast(device.type, torch.bfloat16, enabled=mixed):
+                logits = net(harden(batch, noise))
+            loss = F.cross_entropy(logits.float(), batch.labels)
             optimiser.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
@@ -122,7 +129,7 @@ def _hardening(recipe: Recipe, classifier: TorchClassifier) -> Callable[[Batch, 
 def _attacked(classifier: TorchClassifier, how: Climb, attack: Budget, batch: Batch, noise: Noise) -> Tensor:
     radius = torch.full((len(batch),), attack.radius, device=batch.images.device)
     found = climb(classifier, batch, noise, radius, how, width=len(batch))
-    return how.threat.render(batch.images, found.variable).detach()
+    return how.threat.render(Scene(batch.images, radius, found.props), found.variable).detach()
 
 
 def _corrupted(classifier: TorchClassifier, rungs: list[Change], batch: Batch, noise: Noise) -> Tensor:

@@ -5,26 +5,44 @@ from __future__ import annotations
 import torch
 
 from holdfast.attacks.automatic import Automatic
-from holdfast.attacks.steps import Point
+from holdfast.attacks.balls import Linf
+from holdfast.attacks.steps import Point, State
+from holdfast.attacks.threats import Scene
+
+# images of 0.5 with changes of up to 0.5 inside a box of [0, 1] leave the radius alone in charge
+HALF = 0.5
 
 
-def walked(losses: list[float], steps: int, radius: float = 1.0) -> list[float]:
+def scene(n: int = 1) -> Scene:
+    return Scene(torch.full((n, 1), 0.5), torch.full((n,), HALF))
+
+
+def fresh(step: Automatic) -> State:
+    return step.fresh(Linf(), scene(), torch.zeros(1, 1))
+
+
+def point(variable: torch.Tensor, loss: torch.Tensor, taken: torch.Tensor, best: torch.Tensor | None = None) -> Point:
+    n = len(variable)
+    return Point(
+        threat=Linf(),
+        scene=scene(n),
+        variable=variable,
+        gradient=torch.ones_like(variable),
+        loss=loss,
+        wrong=torch.zeros(n, dtype=torch.bool),
+        taken=taken,
+        best=variable if best is None else best,
+        best_loss=loss,
+    )
+
+
+def walked(losses: list[float], steps: int) -> list[float]:
     """The step lengths after each evaluation, for a sample whose objective takes these values."""
-    step = Automatic(steps)
-    variable, reach = torch.zeros(1, 1), torch.tensor([radius])
-    state = step.fresh(variable, reach)
+    step, variable = Automatic(steps), torch.zeros(1, 1)
+    state = fresh(step)
     lengths = []
     for taken, loss in enumerate(losses):
-        point = Point(
-            variable=variable,
-            gradient=torch.ones(1, 1),
-            loss=torch.tensor([loss]),
-            taken=torch.tensor([taken]),
-            radius=reach,
-            project=lambda moved: moved.clamp(-radius, radius),
-            ascent=torch.sign,
-        )
-        variable = step.advance(point, state)
+        variable = step.advance(point(variable, torch.tensor([loss]), torch.tensor([taken])), state)
         lengths.append(float(state["length"]))
     return lengths
 
@@ -44,50 +62,33 @@ def test_short_runs_have_short_gaps() -> None:
 
 
 def test_a_rising_objective_keeps_its_step() -> None:
-    assert set(walked([float(i) for i in range(101)], steps=100)) == {2.0}
+    assert set(walked([float(i) for i in range(101)], steps=100)) == {2 * HALF}
 
 
 def test_after_a_halving_the_search_goes_on_from_the_best_point() -> None:
     step = Automatic(20)
-    state = step.fresh(torch.zeros(1, 1), torch.tensor([1.0]))
-    places, losses = [0.0, 0.9, 0.2, 0.1, 0.0], [0.0, 5.0, 1.0, 0.5, 0.2]
+    state = fresh(step)
+    places, losses = [0.0, 0.45, 0.1, 0.05, 0.0], [0.0, 5.0, 1.0, 0.5, 0.2]
     for taken, (place, loss) in enumerate(zip(places, losses, strict=True)):
-        point = Point(
-            variable=torch.tensor([[place]]),
-            gradient=torch.tensor([[1.0]]),
-            loss=torch.tensor([loss]),
-            taken=torch.tensor([taken]),
-            radius=torch.tensor([1.0]),
-            project=lambda moved: moved.clamp(-1.0, 1.0),
-            ascent=torch.sign,
-        )
-        moved = step.advance(point, state)
-    # at 0.9, the best place: ahead = min(1, 0.9 + 1), then 0.75 of that move and 0.25 of the move from 0.1 to here
-    assert float(state["length"]) == 1.0
-    assert float(moved) == torch.tensor(0.9 + 0.75 * 0.1 + 0.25 * (0.9 - 0.1)).clamp(-1, 1)
+        best = torch.tensor([[0.45 if taken else 0.0]])
+        here = point(torch.tensor([[place]]), torch.tensor([loss]), torch.tensor([taken]), best)
+        moved = step.advance(here, state)
+    # at 0.45, the best: ahead = min(0.5, 0.45 + 0.5), then 0.75 of that move and 0.25 of the move from 0.05 to here
+    assert float(state["length"]) == HALF
+    assert float(moved) == torch.tensor(0.45 + 0.75 * 0.05 + 0.25 * (0.45 - 0.05)).clamp(-HALF, HALF)
 
 
 def test_samples_of_different_age_do_not_disturb_each_other() -> None:
     step = Automatic(20)
     alone = walked([-float(i) for i in range(10)], steps=20)
-    old = step.fresh(torch.zeros(1, 1), torch.tensor([1.0]))
-    variable = torch.zeros(1, 1)
+    old, variable = fresh(step), torch.zeros(1, 1)
     lengths = []
     for taken in range(10):
         if taken == 3:  # another sample joins
-            new = step.fresh(torch.zeros(1, 1), torch.tensor([1.0]))
+            new = fresh(step)
             old = {name: torch.cat([value, new[name]]) for name, value in old.items()}
             variable = torch.cat([variable, torch.zeros(1, 1)])
         ages = torch.tensor([taken, taken - 3][: len(variable)])
-        point = Point(
-            variable=variable,
-            gradient=torch.ones_like(variable),
-            loss=-ages.float(),
-            taken=ages,
-            radius=torch.ones(len(variable)),
-            project=lambda moved: moved.clamp(-1.0, 1.0),
-            ascent=torch.sign,
-        )
-        variable = step.advance(point, old)
+        variable = step.advance(point(variable, -ages.float(), ages), old)
         lengths.append(float(old["length"][0]))
     assert lengths == alone

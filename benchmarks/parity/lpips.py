@@ -1,0 +1,163 @@
+"""PPGD, LPA and Fast-LPA against perceptual-advex: same model, same images, the model's own features as judge of both.
+
+    python benchmarks/parity/lpips.py --peer PERCEPTUAL_ADVEX --model file:MODEL.safetensors --images IMAGES.npz
+        [--samples 200] [--attacks ppgd,lpa] [--radii 0.1,0.3] [--steps 20] [--batch 50]
+
+PERCEPTUAL_ADVEX is a checkout of github.com/cassidylaidlaw/perceptual-advex. IMAGES.npz holds `images` (bytes, NHWC)
+and `labels`. The published projection may leave an image outside the bound, so its accuracy is given twice: as it
+comes, and with only the images inside counted. Exits with 1 where ours leaves more than a point of accuracy more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+from unittest.mock import MagicMock
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from holdfast.attacks.lpips import distance, network_for
+from holdfast.attacks.verdict import is_inside, is_wrong
+from holdfast.core.noise import Noise
+from holdfast.core.registry import registry
+from holdfast.core.types import Batch
+from holdfast.models import TorchClassifier, load
+
+# what the peer imports at its top and these attacks never call: absent here, or too old for this torch
+STUBS = (
+    *(
+        "torchvision",
+        "torchvision.models",
+        "torchvision.datasets",
+        "torchvision.datasets.vision",
+        "torchvision.transforms",
+    ),
+    *("robustness", "robustness.attacker", "robustness.cifar_models", "robustness.cifar_models.resnet"),
+    *("robustness.datasets", "robustness.data_augmentation", "robustness.model_utils"),
+    *("advex_uar", "advex_uar.common", "advex_uar.common.pyt_common"),
+)
+PEERS = {
+    "ppgd": ("PerceptualPGDAttack", {}),
+    "lpa": ("LagrangePerceptualAttack", {}),
+    "fast-lpa": ("FastLagrangePerceptualAttack", {"projection": "newtons"}),
+}
+POINT = 0.01
+WORSE = 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--peer", type=Path, required=True)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--images", type=Path, required=True)
+    parser.add_argument("--samples", type=int, default=200)
+    parser.add_argument("--attacks", default="ppgd,lpa")
+    parser.add_argument("--radii", default="0.1,0.3")
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--batch", type=int, default=50)
+    chosen = parser.parse_args()
+
+    theirs = peer(chosen.peer)
+    model, batch = load(chosen.model, device="cpu"), batch_of(chosen.images, chosen.samples)
+    with torch.no_grad():
+        clean = ~is_wrong(model(batch.images), batch.labels)
+    print(f"{chosen.model}, n = {len(batch)}, clean accuracy {clean.float().mean():.1%}, {chosen.steps} steps")
+    print("attack   radius  theirs  theirs inside   ours  agree  only ours breaks  only theirs  seconds       forwards")
+    worse = False
+    for name in chosen.attacks.split(","):
+        for radius in map(float, chosen.radii.split(",")):
+            row = compared(theirs, name, model, batch, radius, chosen.steps, chosen.batch)
+            worse |= bool(row.ours.float().mean() > row.inside.float().mean() + POINT)
+            print(f"{name:8} {radius:6} {row}", flush=True)
+    return WORSE if worse else 0
+
+
+class Row:
+    """Who survives: theirs as they come, theirs with only what is inside counted, ours."""
+
+    def __init__(
+        self, theirs: Tensor, inside: Tensor, ours: Tensor, seconds: list[float], forwards: list[float]
+    ) -> None:
+        self.theirs, self.inside, self.ours, self.seconds, self.forwards = theirs, inside, ours, seconds, forwards
+
+    def __str__(self) -> str:
+        theirs, inside, ours = (kept.float().mean() for kept in (self.theirs, self.inside, self.ours))
+        return (
+            f"{theirs:7.1%} {inside:14.1%} {ours:6.1%} {(self.ours == self.inside).float().mean():6.1%}"
+            f"{int((self.inside & ~self.ours).sum()):18}{int((self.ours & ~self.inside).sum()):13}"
+            f"{self.seconds[0]:9.0f},{self.seconds[1]:5.0f}{self.forwards[0]:9.0f},{self.forwards[1]:5.0f}"
+        )
+
+
+def compared(
+    theirs: ModuleType, name: str, model: TorchClassifier, batch: Batch, radius: float, steps: int, size: int
+) -> Row:
+    shown = Shown(model, batch.images)
+    published, more = PEERS[name]
+    other = getattr(theirs, published)(shown, bound=radius, num_iterations=steps, lpips_model="self", **more)
+    torch.manual_seed(0)
+    began, kept, inside = time.perf_counter(), [], []
+    for images, labels in zip(batch.images.split(size), batch.labels.split(size), strict=True):
+        made = other(images.clone(), labels).detach().clamp(0, 1)
+        with torch.no_grad():
+            wrong, right = is_wrong(model(made), labels), ~is_wrong(model(images), labels)
+            near = is_inside(distance(shown.look, images, made), torch.full((len(images),), radius))
+        kept.append(right & ~wrong)
+        inside.append(right & ~(wrong & near))
+    between = time.perf_counter()
+    attack = registry.build(registry.bind("attack", f"{name}:radius={radius},steps={steps}"))
+    changed = attack(model, batch, Noise.of(0, batch.ids), width=size)
+    seconds = [between - began, time.perf_counter() - between]
+    with torch.no_grad():
+        ours = ~is_wrong(model(changed.images), batch.labels)
+    forwards = [shown.forwards / len(batch), float(changed.forwards.float().mean())]
+    return Row(torch.cat(kept), torch.cat(inside), ours, seconds, forwards)
+
+
+class Shown(nn.Module):
+    """A classifier as the peer wants it: features, logits, or both in one pass."""
+
+    def __init__(self, model: TorchClassifier, images: Tensor) -> None:
+        super().__init__()
+        self.model, self.look, self.forwards = model, network_for("self", model, images), 0
+
+    def features(self, images: Tensor) -> tuple[Tensor, ...]:
+        return self.features_logits(images)[0]
+
+    def features_logits(self, images: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+        self.forwards += len(images)
+        logits: list[Tensor] = []
+        hook = self.model.register_forward_hook(lambda module, args, output: logits.append(output))  # noqa: ARG005
+        maps = tuple(self.look(images))
+        hook.remove()
+        return maps, logits[0]
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.features_logits(images)[1]
+
+
+def peer(folder: Path) -> ModuleType:
+    """The published attacks, with what they import but do not use here replaced by nothing."""
+    if not (folder / "perceptual_advex/perceptual_attacks.py").exists():
+        raise SystemExit(f"{folder} is no checkout of perceptual-advex, so there is nothing to compare with")
+    sys.path.insert(0, str(folder))
+    for name in STUBS:
+        sys.modules[name] = MagicMock()
+    return importlib.import_module("perceptual_advex.perceptual_attacks")
+
+
+def batch_of(path: Path, samples: int) -> Batch:
+    stored = np.load(path)
+    images = torch.from_numpy(stored["images"][:samples]).movedim(-1, 1).float() / 255
+    labels = torch.from_numpy(stored["labels"][:samples]).long()
+    return Batch(images.contiguous(), labels, tuple(f"{i:05}" for i in range(len(labels))))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,254 @@
+"""What the gradient loop and the random-search loop share: an active set.
+
+At most `width` samples are in flight; one that is broken or out of steps leaves and the next takes its place, so the
+model always sees full batches. All state is per sample: samples of different age, target, restart and radius share a
+batch, and no sample's result depends on its neighbours.
+
+A model may offer `rough`, a quicker version of itself in lower precision. Then a loop may ask that instead, and a
+success counts once the model itself confirms it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from holdfast.attacks.flight import Flight, Found
+from holdfast.attacks.replay import fitting, replays_of
+from holdfast.attacks.shapes import wide
+from holdfast.attacks.threats import Scene, Threat, scene_of
+from holdfast.attacks.verdict import is_near, is_wrong
+from holdfast.core.noise import Noise
+from holdfast.core.types import Batch, Classifier
+
+Keep = Literal["strongest", "smallest"]
+
+
+class Terms(Hashable, Protocol):
+    """What a course needs to know of an attack: where it may go, for how long, how often, and what it is after."""
+
+    @property
+    def threat(self) -> Threat: ...
+
+    @property
+    def steps(self) -> int: ...
+
+    @property
+    def runs(self) -> int: ...
+
+    @property
+    def keep(self) -> Keep: ...
+
+    @property
+    def stop_when_broken(self) -> bool: ...
+
+
+@dataclass(slots=True)
+class Queue:
+    """Samples that wait for a place, with the run they are to start."""
+
+    index: Tensor
+    run: Tensor
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def add(self, index: Tensor, run: Tensor) -> None:
+        if len(index):
+            self.index, self.run = torch.cat([self.index, index]), torch.cat([self.run, run])
+
+    def pop(self, count: int) -> tuple[Tensor, Tensor]:
+        first = self.index[:count], self.run[:count]
+        self.index, self.run = self.index[count:], self.run[count:]
+        return first
+
+
+class Course(ABC):
+    """A batch on its way through a loop."""
+
+    def __init__(
+        self,
+        model: Classifier,
+        batch: Batch,
+        noise: Noise,
+        radius: Tensor,
+        terms: Terms,
+        width: int,
+        first: Tensor | None,
+    ) -> None:
+        self.model, self.batch, self.noise, self.radius, self.terms = model, batch, noise, radius, terms
+        self.width, self.first, self.runs = width, first, terms.runs
+        self.rough: Callable[[Tensor], Tensor] = model
+        if terms.stop_when_broken:  # then every success is confirmed before it counts
+            self.rough = getattr(model, "rough", None) or model
+        self.replays = replays_of(self.rough)
+        everyone = torch.arange(len(batch), device=batch.images.device)
+        scene = scene_of(terms.threat, batch.images, radius, noise, torch.zeros_like(everyone))
+        self.found = Found.at_rest(terms.threat.identity(scene), dict(scene.props))
+        self.queue = Queue(everyone, torch.zeros_like(everyone))
+
+    @abstractmethod
+    def start(self, scene: Scene, noise: Noise, run: Tensor) -> Tensor:
+        """The variables that a run begins with, unless others were given."""
+
+    def look(self) -> Tensor:
+        """Scores the clean images and returns the logits: who is wrong already is broken at size zero."""
+        batch, found = self.batch, self.found
+        with torch.no_grad():
+            logits = torch.cat([self.model(batch.images[i : i + self.width]) for i in range(0, len(batch), self.width)])
+        found.forwards += 1
+        if self.terms.stop_when_broken or self.terms.keep == "smallest":
+            found.broken |= is_wrong(logits, batch.labels)
+            right = (~found.broken).nonzero().squeeze(1)
+            self.queue = Queue(right, torch.zeros_like(right))
+        return logits
+
+    @abstractmethod
+    def steps(self, flight: Flight) -> None:
+        """Some steps of the loop for all in flight; on a GPU without a look at any value."""
+
+    def prepare(self, flight: Flight) -> None:  # noqa: B027 - most loops have nothing to prepare
+        """What the host does before each round of steps."""
+
+    def done(self) -> Found:
+        """Takes everyone through the loop."""
+        flight: Flight | None = None
+        while True:
+            flight = self._refilled(flight)
+            if flight is None or not len(flight):
+                return self.found
+            self.prepare(flight)
+            flight = self._moved(flight)
+            self.land(flight)
+
+    def _moved(self, flight: Flight) -> Flight:
+        replay = self.replays.of(flight, self.terms, self.steps) if self.replays is not None else None
+        if replay is None:
+            self.steps(flight)
+            return flight
+        if replay.flight is not flight:
+            replay.load(flight)
+        replay.run()
+        return replay.flight
+
+    def _refilled(self, flight: Flight | None) -> Flight | None:
+        """The flight with those who are gone let go and the next in their places."""
+        if flight is None:
+            return self._filled(self.started(*self.queue.pop(self.width))) if len(self.queue) else None
+        free = flight.gone.nonzero().squeeze(1)
+        if len(free) and len(self.queue):
+            joining = self.started(*self.queue.pop(len(free)))
+            flight.replace(free[: len(joining)], joining)
+            free = free[len(joining) :]
+        if len(free) and self._length(len(flight) - len(free)) < len(flight):
+            flight = flight.kept((~flight.gone).nonzero().squeeze(1))
+        if len(self.queue) and len(flight) < self.width:
+            flight = flight.joined(self.started(*self.queue.pop(self.width - len(flight))))
+        return self._filled(flight)
+
+    def _length(self, count: int) -> int:
+        return fitting(count, self.width) if self.replays is not None and count else count
+
+    def _filled(self, flight: Flight) -> Flight:
+        """As long as it must be, with empty places."""
+        spare = self._length(len(flight)) - len(flight)
+        if spare <= 0:
+            return flight
+        rows = torch.arange(len(flight) + spare, device=flight.index.device)
+        filled = flight.kept(rows.clamp_max(len(flight) - 1))
+        filled.gone[len(flight) :] = filled.done[len(flight) :] = True
+        return filled
+
+    def started(self, index: Tensor, run: Tensor) -> Flight:
+        threat, noise = self.terms.threat, self.noise.take(index)
+        scene = scene_of(threat, self.batch.images[index], self.radius[index], noise, run)
+        variable = self.start(scene, noise, run)
+        if self.first is not None:
+            given = threat.project(scene, self.first[index])
+            variable = torch.where(wide(run == 0, variable), given, variable)
+        labels, none = self.batch.labels[index], torch.zeros_like(index, dtype=torch.bool)
+        low, zero = torch.full_like(scene.radius, -torch.inf), torch.zeros_like(index)
+        return Flight(
+            index=index,
+            images=scene.images,
+            labels=labels,
+            targets=labels.clone(),
+            radius=scene.radius,
+            clearance=torch.zeros_like(scene.radius),
+            props=dict(scene.props),
+            variable=variable,
+            state={},
+            taken=zero,
+            run=run.clone(),
+            best=variable.clone(),
+            height=low,
+            first=low.clone(),
+            broken=none,
+            near=none.clone(),
+            done=none.clone(),
+            gone=none.clone(),
+            forwards=zero.clone(),
+            backwards=zero.clone(),
+            idle=zero.clone(),
+        )
+
+    def note(self, flight: Flight, height: Tensor, success: Tensor, logits: Tensor) -> None:
+        """Keeps the variables that are the best of their runs so far, and marks who is broken by them."""
+        stop = self.terms.stop_when_broken
+        flight.first = torch.where(flight.taken == 0, height, flight.first)
+        better = (height > flight.height) & ~flight.done
+        if stop:
+            better = better | success
+        flight.best = torch.where(wide(better, flight.best), flight.variable, flight.best)
+        flight.height = torch.where(better, height, flight.height)
+        if self.rough is not self.model:
+            flight.near = torch.where(better, is_near(logits, flight.labels), flight.near)
+        flight.broken = flight.broken | success
+        if stop:
+            flight.done = flight.done | flight.broken
+
+    def land(self, flight: Flight) -> None:
+        """Takes down what those who are done have found; who survived and has runs left queues again."""
+        stop, found = self.terms.stop_when_broken, self.found
+        if self.rough is not self.model:
+            self._confirm(flight)
+        rows = (flight.done & ~flight.gone).nonzero().squeeze(1)
+        if not len(rows):
+            return
+        index, height, broken = flight.index[rows], flight.height[rows], flight.broken[rows]
+        better = (height > found.best[index]) | (broken & stop)
+        chosen, kept = index[better], rows[better]
+        found.variable[chosen] = flight.best[kept]
+        for name, prop in found.props.items():
+            prop[chosen] = flight.props[name][kept]
+        found.best[chosen] = height[better]
+        found.broken[index] |= broken
+        found.runs[index] += 1
+        found.flat[index] += ~(height > flight.first[rows]) & ~broken
+        found.forwards[index] += flight.forwards[rows]
+        found.backwards[index] += flight.backwards[rows]
+        found.idle[index] += flight.idle[rows]
+        run = flight.run[rows] + 1
+        again = (run < self.runs) & ~(broken & stop)
+        self.queue.add(index[again], run[again])
+        flight.gone[rows] = True
+
+    def _confirm(self, flight: Flight) -> None:
+        """Asks the model itself about what its rough version calls broken, and about those who ended close to it."""
+        asked = (flight.broken | (flight.done & flight.near & (self.terms.keep == "strongest"))) & ~flight.gone
+        rows = asked.nonzero().squeeze(1)
+        if not len(rows):
+            return
+        scene = flight.scene.take(rows)
+        with torch.no_grad():
+            wrong = is_wrong(self.model(self.terms.threat.render(scene, flight.best[rows])), flight.labels[rows])
+        flight.forwards[rows] += 1
+        spent = flight.taken[rows] > self.terms.steps
+        flight.broken[rows] = wrong
+        flight.done[rows] = wrong | spent
+        flight.height[rows] = torch.where(wrong | spent, flight.height[rows], -torch.inf)

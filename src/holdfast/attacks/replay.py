@@ -1,0 +1,100 @@
+"""Steps of a loop as CUDA graphs: recorded once for a fixed number of samples, then replayed without the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+import torch
+
+from holdfast.attacks.flight import Flight
+
+LEAST = 32  # samples; below that a shorter flight is not quicker
+WARM_UP = 2
+
+
+class Replay:
+    """Some steps over a flight whose tensors stay where they are; without a recording they are simply run."""
+
+    def __init__(self, flight: Flight, steps: Callable[[Flight], None], *, recorded: bool) -> None:
+        self.flight, self.steps = flight.copy(), steps
+        self.graph: torch.cuda.CUDAGraph | None = None
+        if recorded:
+            self._record(flight)
+
+    def _record(self, flight: Flight) -> None:
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(WARM_UP):
+                self.steps(flight.copy())
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._once()
+        self.graph = graph
+
+    def _once(self) -> None:
+        after = self.flight.again()
+        self.steps(after)
+        _carry_over(self.flight, after)
+
+    def load(self, flight: Flight) -> None:
+        """Puts a flight of the same length in place."""
+        new = flight.tensors()
+        for name, place in self.flight.tensors().items():
+            place.copy_(new[name])
+
+    def run(self) -> None:
+        if self.graph is None:
+            self._once()
+        else:
+            self.graph.replay()
+
+
+def _carry_over(before: Flight, after: Flight) -> None:
+    """Writes what the steps made of the flight to where it was; what lies in the way is set aside first."""
+    places, values = before.tensors(), after.tensors()
+    assert places.keys() == values.keys(), "steps may not add to a flight"
+    taken = {place.untyped_storage().data_ptr() for place in places.values()}
+    moved = {name: value for name, value in values.items() if value is not places[name]}
+    aside = {
+        name: value.clone() if value.untyped_storage().data_ptr() in taken else value for name, value in moved.items()
+    }
+    for name, value in aside.items():
+        places[name].copy_(value)
+
+
+class Replays:
+    """The recordings of one model, by what is run and for how many samples. What cannot be recorded is run as it is."""
+
+    def __init__(self, *, recorded: bool = True) -> None:
+        self.recorded = recorded
+        self.made: dict[Hashable, Replay | None] = {}
+        self.refused: list[str] = []
+
+    def of(self, flight: Flight, what: Hashable, steps: Callable[[Flight], None]) -> Replay | None:
+        key = (what, len(flight), tuple(flight.images.shape[1:]))
+        if key not in self.made:
+            try:
+                self.made[key] = Replay(flight, steps, recorded=self.recorded)
+            except Exception as error:  # noqa: BLE001 - models and plug-ins are other people's code
+                torch.cuda.synchronize()
+                self.refused.append(f"{type(error).__name__}: {error}")
+                self.made[key] = None
+        return self.made[key]
+
+
+def replays_of(model: object) -> Replays | None:
+    """The recordings of a model that wants its passes recorded, kept with it."""
+    if getattr(model, "records", False) and getattr(model, "replays", None) is None:
+        model.replays = Replays()  # type: ignore[attr-defined]
+    kept = getattr(model, "replays", None)
+    return kept if isinstance(kept, Replays) else None
+
+
+def fitting(count: int, width: int) -> int:
+    """The length of flight for so many samples: the width, or a half, a quarter … of it."""
+    size = width
+    while size // 2 >= max(count, LEAST):
+        size //= 2
+    return size

@@ -1,0 +1,34 @@
+"""Verdicts on single samples that every loop and every attack must share."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+NEAR = 0.03  # of the largest logit; bfloat16 keeps two to three digits
+SLACK, ROUNDING = 1e-4, 1e-6  # of the radius, and of pixels near 1: what re-measuring a size may differ by
+# of the largest logit: a smallest change lies on the boundary, where the batch around a sample would decide by rounding
+CLEAR = 1e-5
+
+
+def is_inside(size: Tensor, radius: Tensor) -> Tensor:
+    """Whether a size as measured keeps to its radius, up to rounding."""
+    return size <= radius * (1 + SLACK) + ROUNDING
+
+
+def is_wrong(logits: Tensor, labels: Tensor) -> Tensor:
+    """Whether the top prediction is not the label; an answer that is not finite is wrong."""
+    return (logits.argmax(dim=1) != labels) | ~logits.isfinite().all(dim=1)
+
+
+def is_ahead(logits: Tensor, labels: Tensor, *, by: Tensor) -> Tensor:
+    """Whether another class leads the label by more than that, or the answer is not finite."""
+    lead = (logits - logits.gather(1, labels[:, None])).amax(dim=1)
+    return (lead > by) | ~logits.isfinite().all(dim=1)
+
+
+def is_near(logits: Tensor, labels: Tensor) -> Tensor:
+    """Whether another logit comes so close to the label's that lower precision cannot tell which is ahead."""
+    own = logits.gather(1, labels[:, None]).squeeze(1)
+    other = logits.scatter(1, labels[:, None], -torch.inf).amax(dim=1)
+    return other - own > -NEAR * logits.abs().amax(dim=1)

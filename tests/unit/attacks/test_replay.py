@@ -1,0 +1,122 @@
+"""A flight in fixed tensors, as CUDA graphs need it, gives what a flight without gives; here without a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from holdfast.attacks.attack import Attack
+from holdfast.attacks.replay import LEAST, Replays, fitting
+from holdfast.core.noise import Noise
+from holdfast.core.registry import registry
+from holdfast.core.types import Batch
+from holdfast.models import TorchClassifier, wrap
+
+ATTACKS = (
+    "apgd-ce-linf:steps=12",
+    "apgd-t-l2:steps=7,targets=3,radius=0.2",
+    "apgd-ce-l1:steps=10,radius=2",
+    "pgd-l2:steps=6,restarts=3,momentum=0.5,radius=0.2",
+    "fab-t-linf:steps=5,targets=2,radius=0.02",
+    "square-linf:queries=30,radius=0.02",
+    "square-l2:queries=20,radius=0.4",
+)
+
+
+class Twin:
+    """The model itself as its own rough version, which wants its passes in fixed tensors."""
+
+    records = True
+
+    def __init__(self, model: TorchClassifier) -> None:
+        self.model, self.replays = model, Replays(recorded=False)
+
+    def __call__(self, images: torch.Tensor) -> torch.Tensor:
+        return self.model(images)
+
+
+def curved() -> TorchClassifier:
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 64, 32), torch.nn.Tanh(), torch.nn.Linear(32, 10))
+    return wrap(net, name="curved", classes=10, channels=3)
+
+
+@pytest.mark.parametrize("text", ATTACKS)
+def test_fixed_tensors_change_nothing(text: str) -> None:
+    model = curved()
+    images = torch.rand(90, 3, 8, 8, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        labels = model(images).argmax(1)
+    labels[:5] = (labels[:5] + 1) % 10
+    batch = Batch(images, labels, tuple(str(i) for i in range(90)))
+    attack = registry.build(registry.bind("attack", text))
+    assert isinstance(attack, Attack)
+    plain = attack(model, batch, Noise.of(0, batch.ids), width=64)
+    model.rough = Twin(model)
+    fixed = attack(model, batch, Noise.of(0, batch.ids), width=64)
+    assert model.rough.replays.made, "nothing went through fixed tensors, the test says nothing"
+    assert not model.rough.replays.refused
+    torch.testing.assert_close(fixed.images, plain.images, rtol=0, atol=2e-5)
+    assert torch.equal(model(fixed.images).argmax(1) != labels, model(plain.images).argmax(1) != labels)
+    # a success is confirmed, and so is the last word on who was not broken: one pass more each
+    assert bool((fixed.backwards == plain.backwards).all())
+    assert bool((fixed.forwards >= plain.forwards).all())
+
+
+def test_a_rough_model_that_cries_wolf_breaks_nothing(
+    linear: Callable[..., TorchClassifier], batch_for: Callable[..., Batch]
+) -> None:
+    """A rough version that calls everything broken: the model itself is asked, and says no."""
+    model = linear(classes=3)
+    batch = batch_for(model, n=40)
+
+    class Wolf(Twin):
+        def __call__(self, images: torch.Tensor) -> torch.Tensor:
+            return self.model(images).roll(1, dims=1)
+
+    model.rough = Wolf(model)
+    for text in ("pgd-linf:radius=1e-6,steps=4", "square-linf:radius=1e-6,queries=16"):
+        attack = registry.build(registry.bind("attack", text))
+        made = attack.attempt(model, batch, Noise.of(0, batch.ids), torch.full((40,), 1e-6), width=16)
+        assert not bool(made.broken.any())
+
+
+def test_a_rough_model_that_sleeps_misses_nothing_the_model_sees_at_the_end(
+    linear: Callable[..., TorchClassifier], batch_for: Callable[..., Batch]
+) -> None:
+    """A rough version that never sees a success still gives gradients; the model is asked about the best point."""
+    model = linear(classes=2)
+    batch = batch_for(model, n=40)
+
+    class Asleep(Twin):
+        def __call__(self, images: torch.Tensor) -> torch.Tensor:
+            logits, own = self.model(images), batch_labels(images)[:, None]
+            lead = (logits.amax(1, keepdim=True) - logits.gather(1, own)).detach() + 1e-3
+            return logits.scatter_add(1, own, lead.clamp_min(0.0))
+
+    clean = batch.images.clone()
+
+    def batch_labels(images: torch.Tensor) -> torch.Tensor:
+        near = torch.cdist(images.detach().flatten(1), clean.flatten(1)).argmin(dim=1)
+        return batch.labels[near]
+
+    model.rough = Asleep(model)
+    attack = registry.build(registry.bind("attack", "pgd-linf:radius=0.05,steps=10,loss=margin"))
+    made = attack.attempt(model, batch, Noise.of(0, batch.ids), torch.full((40,), 0.05), width=64)
+    assert bool(made.broken.all())
+
+
+def test_a_flight_has_the_width_or_a_half_or_a_quarter_of_it() -> None:
+    assert [fitting(count, 512) for count in (512, 300, 257, 256, 130, 100, 40, 3)] == [
+        512,
+        512,
+        512,
+        256,
+        256,
+        128,
+        64,
+        LEAST,
+    ]
+    assert fitting(5, 20) == 20
