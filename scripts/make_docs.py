@@ -22,6 +22,7 @@ KINDS = {
     "metric": "Metrics",
     "recipe": "Training recipes",
 }
+NORMS = ("linf", "l2", "l1")
 BEGIN, END = "<!-- catalogue: made by `make docs` -->", "<!-- end of catalogue -->"
 
 
@@ -52,10 +53,21 @@ def generated() -> dict[Path, str]:
 def brief() -> str:
     lines = ["| kind | names |", "|---|---|"]
     for kind, title in KINDS.items():
-        names = ", ".join(f"`{name}`" for name in registry.entries(kind))
+        names = ", ".join(f"`{name}`" for name in folded(list(registry.entries(kind))))
         lines.append(f"| {title} | {names} |")
     lines.append(f"| Suites | {', '.join(f'`{name}`' for name in suites())} |")
     return "\n".join(lines)
+
+
+def folded(names: list[str]) -> list[str]:
+    """The same names with those that differ in the norm alone as one: `pgd-{linf,l2,l1}`."""
+    stems: dict[str, list[str]] = {}
+    for name in names:
+        stem, _, norm = name.rpartition("-")
+        stems.setdefault(stem if norm in NORMS and stem else name, []).append(norm)
+    several = {stem: [norm for norm in NORMS if norm in found] for stem, found in stems.items() if len(found) > 1}
+    single = [name for name in names if name.rpartition("-")[0] not in several]
+    return sorted([*single, *(f"{stem}-{{{','.join(norms)}}}" for stem, norms in several.items())])
 
 
 def catalogue() -> str:

@@ -16,6 +16,7 @@ from holdfast.core.noise import Noise
 from holdfast.core.types import Cost
 
 START = 0.01  # standard deviation of the first noise, as published
+CONJUGATE = 5  # iterations of conjugate gradients for a direction, as published
 NEWTON, HALVINGS = 5, 10  # most steps of a projection
 UNDERSHOOT = 0.01  # of the radius: how far inside a Newton step aims, so that it arrives
 SLACK, ROUNDING = 5e-5, 5e-7  # half of what a result may be outside: so what was projected stays where it is
@@ -70,7 +71,7 @@ class LpipsBall:
 
     name: ClassVar[str] = "lpips"
     network: Look
-    conjugate: int = 5
+    conjugate: int = CONJUGATE
     width: int = EVERYONE
     ledger: Ledger | None = None
     memory: Memory = field(default_factory=Memory, compare=False, repr=False)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from holdfast.attacks.loop import Climb
 from holdfast.attacks.lpips_attack import LAIDLAW, LpipsAttack, margin_to_one
-from holdfast.attacks.lpips_ball import PROJECTION, LpipsBall
+from holdfast.attacks.lpips_ball import CONJUGATE, PROJECTION, LpipsBall
 from holdfast.attacks.steps import Steepest
 from holdfast.core.errors import Misuse
 from holdfast.core.registry import register
 from holdfast.core.types import Cost
-
-CONJUGATE = 5  # iterations of conjugate gradients in a step, as published
 
 
 @register("attack", "ppgd", source=LAIDLAW, tags=("white box", "lpips"))

@@ -11,13 +11,14 @@ from holdfast.core.registry import register, registry
 
 
 @register("attack", "sweep", tags=("combination",))
-def sweep(*, attack: str, radii: tuple[float, ...], exhaustive: bool = False, warm: bool = True) -> Sweep:
+def sweep(*, attack: str, radii: tuple[float, ...], exhaustive: bool = False, warm: bool = False) -> Sweep:
     """The smallest radius of a grid that breaks each sample, for any attack inside a radius, as one job.
 
     `sweep:attack=(pgd-linf:steps=20),radii=[1/255,2/255,4/255]`. Samples at different radii share batches; a search
-    takes each to its threshold in few attacks, going on from where the last one ended (`warm`). A minimal attack (fmn,
-    fab) is run once and answers every radius. `exhaustive` attacks at every radius instead, and also reports where a
-    larger radius failed though a smaller one succeeded, and where the search would have answered otherwise.
+    takes each to its threshold in few attacks. A minimal attack (fmn, fab) is run once and answers every radius. With
+    `warm` each attack goes on from where the last one on the sample ended: a stronger attack than the one named, so
+    that its thresholds are lower than those of separate runs. `exhaustive` attacks at every radius instead, and also
+    reports where a larger radius failed though a smaller one succeeded, and where the search would answer otherwise.
     The sample's `radius` is its threshold: 0 where it is wrong without an attack, inf where no radius breaks it. What
     is scored is the image at the threshold, or at the largest radius.
     """

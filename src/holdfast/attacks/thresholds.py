@@ -26,7 +26,7 @@ class Sweep(Attack):
     attack: Attack
     radii: tuple[float, ...]
     exhaustive: bool = False
-    warm: bool = True
+    warm: bool = False
     radius: float = field(init=False, default=math.nan)
 
     @property

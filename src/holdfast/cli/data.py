@@ -23,8 +23,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 @app.command("list")
 def list_(as_json: Json = False) -> None:
     """What there is to get, and what is here."""
+    from holdfast.core.home import data_home
     from holdfast.core.registry import registry
-    from holdfast.datasets.files import data_root, downloads
+    from holdfast.datasets.files import downloads
 
     known = registry.entries("dataset")
     facts: list[Fact] = [
@@ -39,7 +40,7 @@ def list_(as_json: Json = False) -> None:
         for download in downloads()
     ]
     _show(facts, as_json, hidden=("licence", "folder"))
-    typer.echo(f"files go to {data_root()}", err=True)
+    typer.echo(f"files go to {data_home()}", err=True)
 
 
 @app.command()

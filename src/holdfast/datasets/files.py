@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, cast
 
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.home import ROOT, data_home
 from holdfast.core.registry import registry
 
-ROOT, OFFLINE = "HOLDFAST_DATA", "HOLDFAST_OFFLINE"
+OFFLINE = "HOLDFAST_OFFLINE"
 BLOCK = 1 << 20
 
 
@@ -59,7 +60,7 @@ class Download:
 
     @property
     def folder(self) -> Path:
-        return data_root() / self.name
+        return data_home() / self.name
 
     @property
     def bundled(self) -> bool:
@@ -134,12 +135,6 @@ def downloads(names: Sequence[str] = ()) -> list[Download]:
         if name not in catalogue:
             raise unknown("dataset to get", name, catalogue)
     return [catalogue[name] for name in names or sorted(catalogue)]
-
-
-def data_root() -> Path:
-    """The folder of all datasets: $HOLDFAST_DATA, or ~/.cache/holdfast/data."""
-    chosen = os.environ.get(ROOT)
-    return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "holdfast" / "data"
 
 
 def is_offline() -> bool:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.errors import Misuse
+from holdfast.core.home import data_home
 from holdfast.datasets import files
-from holdfast.datasets.files import Download, File, Form, Mirror, data_root, downloads, is_whole, verify
+from holdfast.datasets.files import Download, File, Form, Mirror, downloads, is_whole, verify
 
 CONTENT = b"the content"
 SHA = "sha256:" + hashlib.sha256(CONTENT).hexdigest()
@@ -23,11 +24,11 @@ def put(root: Path, name: str, content: bytes = CONTENT) -> None:
 
 
 def test_the_root_is_the_environments_or_the_cache(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert data_root() == root
+    assert data_home() == root
     monkeypatch.setenv("HOLDFAST_DATA", "~/elsewhere")
-    assert data_root() == Path.home() / "elsewhere"
+    assert data_home() == Path.home() / "elsewhere"
     monkeypatch.delenv("HOLDFAST_DATA")
-    assert data_root() == Path.home() / ".cache" / "holdfast" / "data"
+    assert data_home() == Path.home() / ".cache" / "holdfast" / "data"
 
 
 def test_state_goes_from_missing_over_partly_to_here(root: Path) -> None:

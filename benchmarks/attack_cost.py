@@ -1,0 +1,137 @@
+"""What an attack costs beside its passes, and what the active set and a sweep save.
+
+    python benchmarks/attack_cost.py [--model fashion-at-linf] [--dataset fashion-mnist-2k] [--radius 16/255]
+        [--samples 256] [--steps 20] [--width 128] [--rounds 3] [--device cpu]
+
+1. apgd-ce with the active set off against the bare loop of as many forward and backward passes: the ratio of the best
+   of some rounds, alternating. 2. The same attack with the active set on: passes, and whether the flags are the same.
+3. A sweep of 20 radii against 20 runs: passes, and thresholds that are equal. Nothing else should run meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from typing import cast
+
+import torch
+from parity.subject import batch_of, timed
+
+from holdfast.attacks.budget import Budget
+from holdfast.attacks.thresholds import Sweep
+from holdfast.core.noise import Noise
+from holdfast.core.registry import registry
+from holdfast.core.types import Batch
+from holdfast.core.values import parse_value
+from holdfast.models import TorchClassifier, load
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", default="fashion-at-linf")
+    parser.add_argument("--dataset", default="fashion-mnist-2k")
+    parser.add_argument("--radius", default="16/255")
+    parser.add_argument("--samples", type=int, default=256)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--width", type=int, default=128)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--parts", default="cost,active,sweep")
+    parser.add_argument("--warm", action="store_true")
+    chosen = parser.parse_args()
+    model = load(chosen.model, device=chosen.device)
+    batch = batch_of(chosen.dataset, chosen.samples, chosen.device)
+    radius = cast("float", parse_value(chosen.radius))
+    print(f"{chosen.model}, {len(batch)} images, {chosen.steps} steps, radius {chosen.radius}, width {chosen.width}")
+    if "cost" in chosen.parts:
+        cost(model, batch, radius, chosen)
+    if "active" in chosen.parts:
+        active(model, batch, radius, chosen)
+    if "sweep" in chosen.parts:
+        sweep(model, batch, radius, chosen)
+
+
+def cost(model: TorchClassifier, batch: Batch, radius: float, chosen: argparse.Namespace) -> None:
+    """The attack on everyone to the end against as many passes without an attack."""
+    whole = Budget(replace(recipe(radius, chosen.steps).climb, stop_when_broken=False), radius)
+    noise = Noise.of(0, batch.ids, batch.images.device)
+    attack, bare = [], []
+    for _ in range(chosen.rounds):
+        changed, seconds = timed(lambda: whole(model, batch, noise, width=chosen.width))
+        attack.append(seconds)
+        bare.append(timed(lambda: passes(model, batch, chosen.steps, chosen.width))[1])
+    forwards, backwards = (int(count.sum()) // len(batch) for count in (changed.forwards, changed.backwards))
+    ratios = sorted(one / other for one, other in zip(attack, bare, strict=True))
+    print(
+        f"apgd-ce, active set off: {min(attack):.2f} s; bare loop of {forwards} forward, {backwards} backward passes: "
+        f"{min(bare):.2f} s; ratio {min(attack) / min(bare):.3f} (rounds: {ratios[0]:.3f} to {ratios[-1]:.3f})",
+        flush=True,
+    )
+
+
+def passes(model: TorchClassifier, batch: Batch, steps: int, width: int) -> None:
+    """The bare loop: forward and backward to the images, nothing else; the last time forward alone."""
+    for images, labels in zip(batch.images.split(width), batch.labels.split(width), strict=True):
+        for _ in range(steps):
+            moved = images.detach().requires_grad_()
+            loss = torch.nn.functional.cross_entropy(model(moved), labels, reduction="sum")
+            torch.autograd.grad(loss, moved)
+        with torch.no_grad():
+            model(images)
+
+
+def active(model: TorchClassifier, batch: Batch, radius: float, chosen: argparse.Namespace) -> None:
+    """The attack on those still standing against the attack on everyone."""
+    with torch.no_grad():
+        right = (model(batch.images).argmax(1) == batch.labels).nonzero().squeeze(1)
+    batch = Batch(batch.images[right], batch.labels[right], tuple(batch.ids[i] for i in right.tolist()))
+    made, noise = recipe(radius, chosen.steps), Noise.of(0, batch.ids, batch.images.device)
+    reach = torch.full((len(batch),), radius, device=batch.images.device)
+    whole = Budget(replace(made.climb, stop_when_broken=False), radius)
+    on, on_seconds = timed(lambda: made.attempt(model, batch, noise, reach, width=chosen.width))
+    off, off_seconds = timed(lambda: whole.attempt(model, batch, noise, reach, width=chosen.width))
+    share = int(on.backwards.sum()) / (len(batch) * chosen.steps)
+    same = float((on.broken == off.broken).float().mean())
+    print(
+        f"active set on: {100 * float(on.broken.float().mean()):.1f} % broken, backward passes {share:.3f} of N·T, "
+        f"{on_seconds:.2f} s against {off_seconds:.2f} s; flags that are the same: {100 * same:.2f} %",
+        flush=True,
+    )
+
+
+def sweep(model: TorchClassifier, batch: Batch, radius: float, chosen: argparse.Namespace) -> None:
+    """One sweep of 20 radii against 20 runs of the same attack."""
+    radii = tuple(radius * i / 10 for i in range(1, 21))
+    made = Sweep(recipe(radius, chosen.steps), radii, warm=chosen.warm)
+    noise = Noise.of(0, batch.ids, batch.images.device)
+    swept, seconds = timed(lambda: made(model, batch, noise, width=chosen.width))
+    threshold = torch.full((len(batch),), torch.inf, device=batch.images.device)
+    total, separate = 0, 0.0
+    for reach in reversed(radii):
+        run = recipe(reach, chosen.steps)
+        changed, spent = timed(lambda run=run: run(model, batch, noise, width=chosen.width))
+        with torch.no_grad():
+            broken = model(changed.images).argmax(1) != batch.labels
+        threshold = torch.where(broken, reach, threshold)
+        total, separate = total + int((changed.forwards + changed.backwards).sum()), separate + spent
+    with torch.no_grad():
+        threshold[model(batch.images).argmax(1) != batch.labels] = 0.0
+    own = int((swept.forwards + swept.backwards).sum())
+    same = torch.isclose(swept.radius, threshold) | (swept.radius == threshold)
+    lower = float((swept.radius < threshold * (1 - 1e-6)).float().mean())
+    print(
+        f"sweep of 20 radii: {own / len(batch):.0f} passes a sample against {total / len(batch):.0f} "
+        f"({100 * own / total:.1f} %), {seconds:.1f} s against {separate:.1f} s; thresholds equal "
+        f"{100 * float(same.float().mean()):.1f} %, lower {100 * lower:.1f} %",
+        flush=True,
+    )
+
+
+def recipe(radius: float, steps: int) -> Budget:
+    made = registry.build(registry.bind("attack", f"apgd-ce-linf:radius={radius!r},steps={steps}"))
+    assert isinstance(made, Budget)
+    return made
+
+
+if __name__ == "__main__":
+    main()
