@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks.budget import Budget
+from holdfast.attacks.latent import Latent
 from holdfast.attacks.loop import Climb
 from holdfast.attacks.objectives import cross_entropy
 from holdfast.attacks.steps import Steepest
 from holdfast.attacks.threats import Props, Scene
-from holdfast.attacks.uar import Latent
 from holdfast.core.errors import Misuse
 from holdfast.core.noise import Noise
 from holdfast.core.registry import register

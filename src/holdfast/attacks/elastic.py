@@ -12,8 +12,9 @@ from torch import Tensor
 
 from holdfast.attacks.budget import Budget
 from holdfast.attacks.flow import halves, places, sampled
+from holdfast.attacks.latent import Latent
 from holdfast.attacks.threats import Scene
-from holdfast.attacks.uar import KANG, Latent, unforeseen
+from holdfast.attacks.uar import KANG, unforeseen
 from holdfast.core.registry import register
 
 SIGMA = 3 / 224  # of the image's side; the published kernels of 25 and 5 pixels reach four of these

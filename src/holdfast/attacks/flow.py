@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from holdfast.attacks.latent import Latent
 from holdfast.attacks.threats import Scene
-from holdfast.attacks.uar import Latent
 
 
 @dataclass(frozen=True, slots=True)

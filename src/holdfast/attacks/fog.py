@@ -8,9 +8,10 @@ from typing import ClassVar
 from torch import Tensor
 
 from holdfast.attacks.budget import Budget
+from holdfast.attacks.latent import Latent
 from holdfast.attacks.shapes import TINY, wide
 from holdfast.attacks.threats import Scene
-from holdfast.attacks.uar import KANG, LEVELS, Latent, unforeseen
+from holdfast.attacks.uar import KANG, LEVELS, unforeseen
 from holdfast.core.registry import register
 from holdfast.corruptions.plasma import plasma, side_for, stretched
 

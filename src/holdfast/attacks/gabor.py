@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks.budget import Budget
+from holdfast.attacks.latent import Latent
 from holdfast.attacks.shapes import TINY, wide
 from holdfast.attacks.threats import Props, Scene
-from holdfast.attacks.uar import KANG, LEVELS, Latent, unforeseen
+from holdfast.attacks.uar import KANG, LEVELS, unforeseen
 from holdfast.core.errors import Misuse
 from holdfast.core.noise import Noise
 from holdfast.core.registry import register

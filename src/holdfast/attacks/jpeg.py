@@ -13,8 +13,9 @@ from torch import Tensor
 from holdfast.attacks.balls import L1, L2, Linf
 from holdfast.attacks.budget import Budget
 from holdfast.attacks.frank_wolfe import FrankWolfe
+from holdfast.attacks.latent import Latent
 from holdfast.attacks.threats import Props, Scene
-from holdfast.attacks.uar import COLOUR, KANG, LEVELS, Latent, constant, need_grey_or_colour, unforeseen
+from holdfast.attacks.uar import COLOUR, KANG, LEVELS, constant, need_grey_or_colour, unforeseen
 from holdfast.core.noise import Noise
 from holdfast.core.registry import register
 

@@ -66,6 +66,8 @@ class Climb:
         """Whether the clean images are scored before the climb: to pass over what is wrong, or to rank the targets."""
         if self.targets > 0 or self.keep == "smallest":
             return True
+        if getattr(self.threat, "residue", ""):  # what it leaves at rest may set a wrong image right
+            return False
         return self.start != "identity" and self.stop_when_broken
 
 

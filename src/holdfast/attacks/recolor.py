@@ -13,11 +13,11 @@ from torch import Tensor
 from holdfast.attacks.adam import Adam
 from holdfast.attacks.budget import Budget
 from holdfast.attacks.dials import needs_colour
+from holdfast.attacks.latent import Latent
 from holdfast.attacks.loop import Climb
 from holdfast.attacks.objectives import margin
 from holdfast.attacks.smooth import Smoothness
 from holdfast.attacks.threats import Props, Scene
-from holdfast.attacks.uar import Latent
 from holdfast.core.noise import Noise
 from holdfast.core.registry import register
 

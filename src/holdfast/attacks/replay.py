@@ -78,7 +78,8 @@ class Replays:
             try:
                 self.made[key] = Replay(flight, steps, recorded=self.recorded)
             except Exception as error:  # noqa: BLE001 - models and plug-ins are other people's code
-                torch.cuda.synchronize()
+                if torch.cuda.is_available():
+                    torch.cuda.synchronize()
                 self.refused.append(f"{type(error).__name__}: {error}")
                 self.made[key] = None
         return self.made[key]

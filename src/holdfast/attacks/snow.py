@@ -12,9 +12,10 @@ from torch import Tensor
 
 from holdfast.attacks.balls import L1
 from holdfast.attacks.budget import Budget
+from holdfast.attacks.latent import Latent
 from holdfast.attacks.shapes import TINY, wide
 from holdfast.attacks.threats import Props, Scene
-from holdfast.attacks.uar import COLOUR, KANG, Latent, constant, need_grey_or_colour, unforeseen
+from holdfast.attacks.uar import COLOUR, KANG, constant, need_grey_or_colour, unforeseen
 from holdfast.core.noise import Noise
 from holdfast.core.registry import register
 

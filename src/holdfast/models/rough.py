@@ -85,6 +85,7 @@ def roughened(
             said(f"gradients stay in float32: in bfloat16 {error}")
             return None
         except Exception as error:  # noqa: BLE001 - models are other people's code, and many cannot be captured
-            torch.cuda.synchronize()
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
             said(f"no {way} version of this model: {type(error).__name__}: {str(error).splitlines()[0][:160]}")
     return None
