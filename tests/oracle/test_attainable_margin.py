@@ -42,8 +42,8 @@ def attainable(images: np.ndarray, gain: np.ndarray, norm: str, radius: float) -
         order = np.argsort(-weight)
         used = np.clip(radius - np.concatenate([[0.0], np.cumsum(room[order])[:-1]]), 0.0, room[order])
         return float((weight[order] * used).sum())
-    low, high = 0.0, 1e6
-    for _ in range(200):
+    low, high = 0.0, 1e4
+    for _ in range(60):
         middle = (low + high) / 2
         longer = np.linalg.norm(np.minimum(middle * weight, room)) > radius
         low, high = (low, middle) if longer else (middle, high)
@@ -69,8 +69,8 @@ class Oracle:
         return attainable(self.images[i], self.gain[i], self.norm, radius)
 
     def breaking_radius(self, i: int) -> float:
-        low, high = 0.0, 1e4
-        for _ in range(100):
+        low, high = 0.0, 1e3
+        for _ in range(50):
             middle = (low + high) / 2
             low, high = (low, middle) if self.best(i, middle) > self.margin[i] else (middle, high)
         return high
@@ -80,11 +80,11 @@ class Oracle:
 def oracle(linear: Callable[..., TorchClassifier], batch_for: Callable[..., Batch]) -> Callable[[str], Oracle]:
     def make(norm: str) -> Oracle:
         model = linear()
-        whole = batch_for(model, n=60)
+        whole = batch_for(model, n=40)
         first = Oracle(model, whole, norm)
         # who is broken by next to nothing, or by nothing at all, tells little
-        limits = np.array([first.breaking_radius(i) for i in range(60)])
-        kept = np.flatnonzero((limits > np.median(limits)) & (limits < 1e3))
+        limits = np.array([first.breaking_radius(i) for i in range(40)])
+        kept = np.flatnonzero((limits > np.median(limits)) & (limits < 999))
         batch = Batch(whole.images[kept], whole.labels[kept], tuple(whole.ids[i] for i in kept))
         made = Oracle(model, batch, norm)
         made.limits = limits[kept]

@@ -181,14 +181,13 @@ class _Ascent(Course):
             assert len(loss) == len(flight), f"an objective is per sample, got {tuple(loss.shape)}"
             losses.append(loss.detach())
             gradients.append(_gradient(loss, variable) if moving else torch.empty_like(variable))
-        wrong = is_wrong(logits.detach(), flight.labels)
-        if how.keep == "smallest":
-            wrong &= is_ahead(logits.detach(), flight.labels, by=flight.clearance)
-        return _mean(losses), _mean(gradients), wrong, logits.detach()
+        return _mean(losses), _mean(gradients), is_wrong(logits.detach(), flight.labels), logits.detach()
 
     def _keep(self, flight: Flight, loss: Tensor, wrong: Tensor, logits: Tensor) -> None:
         """Notes the best variable of the run so far and who is broken by it."""
         how = self.how
+        if how.keep == "smallest":  # what counts, unlike what the step is told
+            wrong = wrong & is_ahead(logits, flight.labels, by=flight.clearance)
         success, height = wrong, loss.amax(dim=1) if loss.dim() == 2 else loss
         height = height.nan_to_num(nan=-torch.inf)
         if how.keep == "smallest" or how.step.strays:

@@ -34,7 +34,7 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str | None:
     """A hint naming the closest known words, or None when nothing is close."""
     close = difflib.get_close_matches(wrong, list(known), n=3, cutoff=0.5)
     likeness = [difflib.SequenceMatcher(a=wrong, b=name).ratio() for name in close]
-    close = [name for name, alike in zip(close, likeness, strict=True) if alike > likeness[0] - 0.1]
+    close = [name for name, alike in zip(close, likeness, strict=True) if alike > likeness[0] - 0.05]
     return "did you mean " + " or ".join(f"`{name}`" for name in close) + "?" if close else None
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 import torch
@@ -12,8 +14,10 @@ from holdfast.attacks.balls import L1, L2, Ball, Linf
 from holdfast.attacks.budget import Budget
 from holdfast.attacks.fab import POLISH, AlongBoundary
 from holdfast.attacks.hyperplane import onto_plane
-from holdfast.attacks.steps import Point
-from holdfast.attacks.threats import Scene
+from holdfast.attacks.loop import Climb
+from holdfast.attacks.objectives import margin
+from holdfast.attacks.steps import Point, State
+from holdfast.attacks.threats import Scene, Threat
 from holdfast.core.errors import Misuse
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
@@ -221,6 +225,35 @@ def test_targets_find_what_the_nearest_plane_hides() -> None:
     aimed = attacked("fab-t-l2:steps=20", model, batch).radius
     truth = (0.2 - (images.flatten(1)[:, 1] - 0.5)).abs()
     torch.testing.assert_close(aimed, truth, rtol=5e-3, atol=0)
+
+
+def test_a_step_is_told_of_a_break_too_narrow_to_count() -> None:
+    """Else a walk that lands on the boundary would neither count nor go back, and stay there for good."""
+    told: list[bool] = []
+
+    class Ahead:
+        """Goes to where the other class leads by a millionth of the largest logit."""
+
+        strays: ClassVar[bool] = True
+
+        def fresh(self, threat: Threat, scene: Scene, variable: Tensor) -> State:
+            return {}
+
+        def advance(self, point: Point, state: State) -> Tensor:
+            told.append(bool(point.wrong[0]))
+            return torch.full_like(point.variable, 0.25 + 0.5e-6)
+
+    class Ramp(nn.Module):
+        def forward(self, images: Tensor) -> Tensor:
+            x = images.flatten(1)[:, 0]
+            return torch.stack([1.5 - x, x], dim=1)
+
+    model = wrap(Ramp(), name="ramp", classes=2, channels=1)
+    batch = Batch(torch.full((1, 1, 1, 1), 0.5), torch.zeros(1, dtype=torch.int64), ("a",))
+    attack = replace(built("fab-l2:steps=3"), climb=Climb(L2(), margin, Ahead(), 3, start="identity", keep="smallest"))
+    changed = attack(model, batch, Noise.of(0, batch.ids), width=1)
+    assert told == [False, True, True]
+    assert not bool(changed.radius.isfinite())
 
 
 def test_results_do_not_depend_on_the_width() -> None:
