@@ -43,7 +43,9 @@ def batch_of(ref: str, samples: int, device: torch.device | str = "cpu") -> Batc
     """Samples spread over the dataset, which may be sorted by class."""
     dataset = registry.build(registry.bind("dataset", ref))
     index = torch.linspace(0, len(dataset.ids) - 1, min(samples, len(dataset.ids))).long().tolist()
-    images = dataset.images(index).pixels.to(device).float() / 255
+    pixels = dataset.images(index).pixels
+    # in plain order: grey images may come with strides that select another, quicker kernel
+    images = torch.empty(pixels.shape, device=device).copy_(pixels) / 255
     labels = torch.from_numpy(dataset.labels)[index].to(device)
     return Batch(images, labels, tuple(dataset.ids[i] for i in index))
 

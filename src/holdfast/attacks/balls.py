@@ -197,13 +197,14 @@ class L1(Ball):
             left = size - at[:, None]
             kept = left.clamp_min(0.0).minimum(cap)
             excess = kept.sum(1) - radius
-            if settled((excess.abs() <= 1e-6 * radius) | ((at == 0) & (excess <= 0))):
+            found = (excess.abs() <= 1e-6 * radius) | ((at == 0) & (excess <= 0))
+            if settled(found):
                 break
             under, over = torch.where(excess > 0, at, under), torch.where(excess > 0, over, at)
             sliding = ((left > 0) & (left < cap)).sum(1)
             newton = at + excess / sliding.clamp_min(1)
             good = (sliding > 0) & (newton > under) & (newton < over)
-            at = torch.where((at == 0) & (excess <= 0), at, torch.where(good, newton, (under + over) / 2))
+            at = torch.where(found, at, torch.where(good, newton, (under + over) / 2))
         kept = (size - at[:, None]).clamp_min(0.0).minimum(cap)
         kept = kept * (radius / kept.sum(1).clamp_min(TINY)).clamp_max(1.0)[:, None]
         return (kept * flat.sign()).view_as(change)
