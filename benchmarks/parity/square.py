@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from subject import Counted, batch_of, right
 from torch import Tensor, nn
 
 from holdfast.core.noise import Noise
@@ -107,30 +108,6 @@ def compare(
     same = (kept == left).float().mean()
     passes = float(changed.forwards.float().mean()), ask.images / len(batch)
     return float(kept.float().mean()), float(left.float().mean()), float(same), our_time, their_time, *passes
-
-
-class Counted:
-    """A model that counts the images it is asked about."""
-
-    def __init__(self, model: TorchClassifier) -> None:
-        self.model, self.images = model, 0
-
-    def __call__(self, images: Tensor) -> Tensor:
-        self.images += len(images)
-        return self.model(images)
-
-
-def batch_of(ref: str, samples: int) -> Batch:
-    """Samples spread over the dataset, which may be sorted by class."""
-    dataset = registry.build(registry.bind("dataset", ref))
-    index = torch.linspace(0, len(dataset.ids) - 1, min(samples, len(dataset.ids))).long().tolist()
-    images = dataset.images(index).pixels.float() / 255
-    return Batch(images, torch.from_numpy(dataset.labels)[index], tuple(dataset.ids[i] for i in index))
-
-
-def right(model: TorchClassifier, images: Tensor, labels: Tensor) -> Tensor:
-    with torch.no_grad():
-        return torch.cat([model(part).argmax(dim=1) for part in images.split(100)]) == labels
 
 
 class Unmoved(nn.Module):
