@@ -27,6 +27,7 @@ from holdfast.core.noise import Noise
 from holdfast.core.types import Batch, Classifier
 
 Keep = Literal["strongest", "smallest"]
+MANY = 500  # steps that are worth recording for more lengths of flight
 
 
 class Terms(Hashable, Protocol):
@@ -97,16 +98,28 @@ class Course(ABC):
         """The variables that a run begins with, unless others were given."""
 
     def look(self) -> Tensor:
-        """Scores the clean images and returns the logits: who is wrong already is broken at size zero."""
+        """Scores the clean images and returns the logits: who is wrong already is broken at size zero.
+
+        The rough version looks first, and the model itself at what that calls wrong or close to it.
+        """
         batch, found = self.batch, self.found
-        with torch.no_grad():
-            logits = torch.cat([self.model(batch.images[i : i + self.width]) for i in range(0, len(batch), self.width)])
+        logits = self._scored(self.rough, batch.images)
         found.forwards += 1
+        if self.rough is not self.model:
+            doubtful = (is_wrong(logits, batch.labels) | is_near(logits, batch.labels)).nonzero().squeeze(1)
+            if len(doubtful):
+                logits[doubtful] = self._scored(self.model, batch.images[doubtful])
+                found.forwards[doubtful] += 1
         if self.terms.stop_when_broken or self.terms.keep == "smallest":
             found.broken |= is_wrong(logits, batch.labels)
             right = (~found.broken).nonzero().squeeze(1)
             self.queue = Queue(right, torch.zeros_like(right))
         return logits
+
+    def _scored(self, model: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
+        with torch.no_grad():
+            parts = [model(images[i : i + self.width]) for i in range(0, len(images), self.width)]
+        return torch.cat(parts)
 
     @abstractmethod
     def steps(self, flight: Flight) -> None:
@@ -152,7 +165,9 @@ class Course(ABC):
         return self._filled(flight)
 
     def _length(self, count: int) -> int:
-        return fitting(count, self.width) if self.replays is not None and count else count
+        if self.replays is None or not count:
+            return count
+        return fitting(count, self.width, fine=self.terms.steps >= MANY)
 
     def _filled(self, flight: Flight) -> Flight:
         """As long as it must be, with empty places."""

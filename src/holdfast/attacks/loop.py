@@ -23,8 +23,8 @@ from holdfast.core.noise import Noise
 from holdfast.core.types import Batch, Classifier
 
 Start = Literal["identity", "inside", "border", "around"]
-GPU_PATIENCE = (3, 4, 5, 6)  # steps between looks at who is done
-LOOK = 0.15  # what a look costs, in steps
+GPU_PATIENCE = (3, 4, 5, 6, 7)  # steps between looks at who is done
+LOOK = 0.6  # what a look costs, in steps, beside those that it saves
 
 
 class Penalty(Protocol):

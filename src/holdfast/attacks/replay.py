@@ -9,7 +9,6 @@ import torch
 from holdfast.attacks.flight import Flight
 
 LEAST = 32  # samples; below that a shorter flight is not quicker
-WARM_UP = 2
 
 
 class Replay:
@@ -25,8 +24,7 @@ class Replay:
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            for _ in range(WARM_UP):
-                self.steps(flight.copy())
+            self.steps(flight.copy())
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
@@ -65,15 +63,22 @@ def _carry_over(before: Flight, after: Flight) -> None:
 
 
 class Replays:
-    """The recordings of one model, by what is run and for how many samples. What cannot be recorded is run as it is."""
+    """The recordings of one model, by what is run and for how many samples. What cannot be recorded is run as it is.
+
+    So are the first steps of each kind: a recording costs about three times as much, and some lengths come up only once.
+    """
 
     def __init__(self, *, recorded: bool = True) -> None:
         self.recorded = recorded
+        self.met: set[Hashable] = set()
         self.made: dict[Hashable, Replay | None] = {}
         self.refused: list[str] = []
 
     def of(self, flight: Flight, what: Hashable, steps: Callable[[Flight], None]) -> Replay | None:
         key = (what, len(flight), tuple(flight.images.shape[1:]))
+        if key not in self.met:
+            self.met.add(key)
+            return None
         if key not in self.made:
             try:
                 self.made[key] = Replay(flight, steps, recorded=self.recorded)
@@ -93,9 +98,10 @@ def replays_of(model: object) -> Replays | None:
     return kept if isinstance(kept, Replays) else None
 
 
-def fitting(count: int, width: int) -> int:
-    """The length of flight for so many samples: the width, or a half, a quarter … of it."""
+def fitting(count: int, width: int, *, fine: bool = False) -> int:
+    """The length of flight for so many samples: the width, or a half, a quarter … of it; `fine`: or sixteenths between."""
     size = width
     while size // 2 >= max(count, LEAST):
         size //= 2
-    return size
+    part = size // 16
+    return size - (size - count) // part * part if fine and part and count > size // 2 else size

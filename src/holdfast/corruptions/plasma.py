@@ -33,7 +33,8 @@ def plasma(wibble: Tensor, *, decay: float) -> Tensor:
 
 def stretched(field: Tensor) -> Tensor:
     """Each sample's field from 0 to 1; one without any relief is 0."""
-    low, high = field.flatten(1).aminmax(dim=1)
+    flat = field.flatten(1)
+    low, high = flat.amin(dim=1), flat.amax(dim=1)  # aminmax has no derivative before torch 2.12
     low, high = (end.view(-1, *[1] * (field.dim() - 1)) for end in (low, high))
     return (field - low) / (high - low).clamp_min(FLAT)
 

@@ -120,3 +120,18 @@ def test_a_flight_has_the_width_or_a_half_or_a_quarter_of_it() -> None:
         LEAST,
     ]
     assert fitting(5, 20) == 20
+
+
+def test_a_fine_flight_has_at_most_an_eighth_of_its_places_empty() -> None:
+    assert [fitting(count, 1024, fine=True) for count in (1024, 961, 960, 785, 513, 512, 300)] == [
+        1024,
+        1024,
+        960,
+        832,
+        576,
+        512,
+        320,
+    ]
+    for count in range(1, 129):
+        size = fitting(count, 128, fine=True)
+        assert size >= count and (size <= LEAST or size - count < size / 8), (count, size)

@@ -281,7 +281,7 @@ def test_a_success_of_the_rough_model_counts_once_the_model_confirms_it() -> Non
     assert found.broken.tolist() == [True, True]
     # the 7th proposal ends the first block and is denied; so is the 8th, and the block is over; the 16th is a success
     torch.testing.assert_close(found.images, torch.full((2, 1, 2, 2), 0.66))
-    assert model.asked == 2 * (1 + 3), "the clean image and three confirmations"
+    assert model.asked == 2 * 3, "three confirmations; at the clean image the rough version is sure"
     assert found.forwards.tolist() == [1 + 8 + 1 + 1 + 3] * 2
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.models import TorchClassifier, wrap
-from holdfast.models.rough import COMPILING_PAYS, Rough, UnlikeError, roughened, settled_speed
+from holdfast.models.rough import COMPILING_PAYS, Rough, UnlikeError, folded, roughened, settled_speed
 
 
 class Net(nn.Module):
@@ -45,6 +45,39 @@ def test_it_answers_like_the_model_and_leaves_the_model_alone() -> None:
     torch.testing.assert_close(rough(images), model(images), rtol=0.05, atol=0.05)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert not rough.records
+
+
+class Normed(Net):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(4)
+        for part in (self.norm.running_mean, self.norm.running_var, self.norm.weight.data):
+            assert part is not None
+            nn.init.uniform_(part, 0.5, 2.0)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.head(self.norm(self.conv(images)).relu().flatten(1))
+
+
+class Winding(Normed):
+    """Takes a turn that depends on a value, which cannot be traced."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        return super().forward(images if images.sum() > 0 else -images)
+
+
+def test_norms_are_folded_away_without_a_change_in_the_answers() -> None:
+    net, images = Normed().eval(), torch.rand(8, 1, 8, 8)
+    without = folded(net)
+    assert not any(isinstance(part, nn.BatchNorm2d) for part in without.modules())
+    assert any(isinstance(part, nn.BatchNorm2d) for part in net.modules()), "the model itself is left alone"
+    torch.testing.assert_close(without(images), net(images))
+    assert not any(part.requires_grad for part in without.parameters())
+
+
+def test_a_network_that_cannot_be_traced_keeps_its_norms() -> None:
+    net = Winding().eval()
+    assert folded(net) is net
 
 
 class Fickle(Net):
