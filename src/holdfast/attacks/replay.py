@@ -65,7 +65,7 @@ def _carry_over(before: Flight, after: Flight) -> None:
 class Replays:
     """The recordings of one model, by what is run and for how many samples. What cannot be recorded is run as it is.
 
-    So are the first steps of each kind: a recording costs about three times as much, and some lengths come up only once.
+    So are the first steps of each kind: a recording costs three times as much, and some lengths come up only once.
     """
 
     def __init__(self, *, recorded: bool = True) -> None:
@@ -99,7 +99,7 @@ def replays_of(model: object) -> Replays | None:
 
 
 def fitting(count: int, width: int, *, fine: bool = False) -> int:
-    """The length of flight for so many samples: the width, or a half, a quarter … of it; `fine`: or sixteenths between."""
+    """The length of flight for so many samples: the width, a half, a quarter … of it; `fine`: or sixteenths between."""
     size = width
     while size // 2 >= max(count, LEAST):
         size //= 2

@@ -134,4 +134,5 @@ def test_a_fine_flight_has_at_most_an_eighth_of_its_places_empty() -> None:
     ]
     for count in range(1, 129):
         size = fitting(count, 128, fine=True)
-        assert size >= count and (size <= LEAST or size - count < size / 8), (count, size)
+        assert size >= count
+        assert size <= LEAST or size - count < size / 8, (count, size)
