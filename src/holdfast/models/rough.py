@@ -66,7 +66,7 @@ def folded(net: nn.Module) -> nn.Module:
     from torch.fx.experimental.optimization import fuse
 
     try:
-        fused: nn.Module = fuse(net).to(memory_format=torch.channels_last)
+        fused: nn.Module = fuse(net).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     except Exception:  # noqa: BLE001 - models are other people's code, and many take turns a trace cannot
         return net
     return fused.requires_grad_(False)
