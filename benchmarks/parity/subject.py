@@ -50,9 +50,9 @@ def batch_of(ref: str, samples: int, device: torch.device | str = "cpu") -> Batc
     return Batch(images, labels, tuple(dataset.ids[i] for i in index))
 
 
-def right(model: TorchClassifier, images: Tensor, labels: Tensor) -> Tensor:
+def right(model: TorchClassifier, images: Tensor, labels: Tensor, *, width: int = WIDTH) -> Tensor:
     with torch.no_grad():
-        return torch.cat([model(part).argmax(dim=1) for part in images.split(WIDTH)]) == labels
+        return torch.cat([model(part).argmax(dim=1) for part in images.split(width)]) == labels
 
 
 def ours(model: TorchClassifier, batch: Batch, attack: str, *, width: int, seed: int = 0) -> Result:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -29,7 +28,7 @@ class Jpeg:
             raise HoldfastError(f"JPEG needs 1 or 3 channels, got {images.shape[1]}")
         pixels = (images.detach() * 255.0).round().clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1).cpu().numpy()
         qualities = [int(quality) for quality in drawn]
-        with ThreadPoolExecutor(os.cpu_count()) as pool:  # Pillow lets go of the interpreter while it codes
+        with ThreadPoolExecutor(torch.get_num_threads()) as pool:  # Pillow lets go of the interpreter while it codes
             coded = np.stack(list(pool.map(_round_trip, pixels, qualities)))
         return torch.from_numpy(coded).to(images.device).permute(0, 3, 1, 2).to(images.dtype) / 255.0
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -28,6 +28,7 @@ from holdfast.core.types import Batch, Changed, Classifier, Cost
 HENDRYCKS = "Hendrycks & Dietterich 2019, arXiv:1903.12261"
 LARGEST_CIFAR = 64  # pixels: images up to this side take the `cifar` ladder, larger ones `imagenet`
 LEVELS = 255.0
+AT_ONCE = {"cpu": 1 << 20, "gpu": 1 << 26}  # numbers
 
 Level = float | tuple[float, ...]
 LadderName = Literal["auto", "cifar", "imagenet"]
@@ -35,11 +36,14 @@ Quantise = Literal["round", "truncate", "off"]
 
 
 class Renderer(Protocol):
-    """How a corruption draws its parameters and applies them; `level` is its rung of the ladder."""
+    """How a corruption draws its parameters and applies them; `level` is its rung of the ladder.
 
-    def draw(self, images: Tensor, level: Level, noise: Noise) -> Tensor: ...
+    It may have `facts`, provenance in words, and `at_once`, how many numbers of images a CPU takes at a time.
+    """
 
-    def apply(self, images: Tensor, drawn: Tensor) -> Tensor: ...
+    def draw(self, images: Tensor, level: Level, noise: Noise) -> Any: ...
+
+    def apply(self, images: Tensor, drawn: Any) -> Tensor: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +67,19 @@ class Corruption:
         return Cost()
 
     def __call__(self, model: Classifier | None, batch: Batch, noise: Noise, *, width: int) -> Changed:  # noqa: ARG002
-        ladder = self._ladder(batch.images)
+        ladder, some = self._ladder(batch.images), self._at_once(batch.images)
+        level = self.ladders[ladder][self.severity - 1]
         pieces = [
-            self._rendered(
-                batch.images[i : i + width], self.ladders[ladder][self.severity - 1], noise.take(slice(i, i + width))
-            )
-            for i in range(0, len(batch), width)
+            self._rendered(batch.images[i : i + some], level, noise.take(slice(i, i + some)))
+            for i in range(0, len(batch), some)
         ]
-        return Changed(torch.cat(pieces) if pieces else batch.images, facts={f"{self.name} ladder": ladder})
+        facts = {f"{self.name} ladder": ladder, **getattr(self.renderer, "facts", {})}
+        return Changed(torch.cat(pieces) if pieces else batch.images, facts=facts)
+
+    def _at_once(self, images: Tensor) -> int:
+        """How many images are rendered at a time: what stays in a core's cache, or what a GPU has memory for."""
+        most = getattr(self.renderer, "at_once", AT_ONCE["cpu"]) if images.device.type == "cpu" else AT_ONCE["gpu"]
+        return max(1, int(most) // max(1, images[:1].numel()))
 
     def _rendered(self, images: Tensor, level: Level, noise: Noise) -> Tensor:
         drawn = self.renderer.draw(images, level, noise)
@@ -90,16 +99,20 @@ def corruption(
     imagenet: tuple[Level, ...],
     version: int = 1,
     source: str = HENDRYCKS,
+    extra: bool = False,
 ) -> Callable[[type[Renderer]], type[Renderer]]:
-    """Registers a renderer with its two ladders, severity 1 first."""
+    """Registers a renderer with its two ladders, severity 1 first; `extra`: not one of the fifteen standard ones."""
     ladders = {"cifar": cifar, "imagenet": imagenet}
+    middle = (len(cifar) + 1) // 2
 
     def decorate(renderer: type[Renderer]) -> type[Renderer]:
-        def make(*, severity: int = 3, ladder: LadderName = "auto", quantise: Quantise = "round") -> Corruption:
+        def make(*, severity: int = middle, ladder: LadderName = "auto", quantise: Quantise = "round") -> Corruption:
             return Corruption(name, renderer(), ladders, severity, ladder, quantise)
 
         make.__doc__, make.__module__, make.__qualname__ = renderer.__doc__, renderer.__module__, renderer.__qualname__
-        register("corruption", name, version=version, source=source, tags=(category,))(make)
+        register("corruption", name, version=version, source=source, tags=(category, "extra" if extra else "standard"))(
+            make
+        )
         return renderer
 
     return decorate
