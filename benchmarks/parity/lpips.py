@@ -1,10 +1,10 @@
 """PPGD, LPA and Fast-LPA against perceptual-advex: same model, same images, the model's own features as judge of both.
 
-    python benchmarks/parity/lpips.py --peer PERCEPTUAL_ADVEX --model file:MODEL.safetensors --images IMAGES.npz
+    python benchmarks/parity/lpips.py --peer PERCEPTUAL_ADVEX --model file:MODEL.safetensors --dataset REF
         [--samples 200] [--attacks ppgd,lpa] [--radii 0.1,0.3] [--steps 20] [--batch 50]
 
-PERCEPTUAL_ADVEX is a checkout of github.com/cassidylaidlaw/perceptual-advex. IMAGES.npz holds `images` (bytes, NHWC)
-and `labels`. The published projection may leave an image outside the bound, so its accuracy is given twice: as it
+PERCEPTUAL_ADVEX is a checkout of github.com/cassidylaidlaw/perceptual-advex. REF is a dataset, say
+arrays:FILE.npz. The published projection may leave an image outside the bound, so its accuracy is given twice: as it
 comes, and with only the images inside counted. Exits with 1 where ours leaves more than a point of accuracy more.
 """
 
@@ -18,8 +18,8 @@ from pathlib import Path
 from types import ModuleType
 from unittest.mock import MagicMock
 
-import numpy as np
 import torch
+from subject import batch_of
 from torch import Tensor, nn
 
 from holdfast.attacks.lpips import distance, network_for
@@ -55,7 +55,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--peer", type=Path, required=True)
     parser.add_argument("--model", required=True)
-    parser.add_argument("--images", type=Path, required=True)
+    parser.add_argument("--dataset", required=True)
     parser.add_argument("--samples", type=int, default=200)
     parser.add_argument("--attacks", default="ppgd,lpa")
     parser.add_argument("--radii", default="0.1,0.3")
@@ -64,7 +64,7 @@ def main() -> int:
     chosen = parser.parse_args()
 
     theirs = peer(chosen.peer)
-    model, batch = load(chosen.model, device="cpu"), batch_of(chosen.images, chosen.samples)
+    model, batch = load(chosen.model, device="cpu"), batch_of(chosen.dataset, chosen.samples)
     with torch.no_grad():
         clean = ~is_wrong(model(batch.images), batch.labels)
     print(f"{chosen.model}, n = {len(batch)}, clean accuracy {clean.float().mean():.1%}, {chosen.steps} steps")
@@ -150,13 +150,6 @@ def peer(folder: Path) -> ModuleType:
     for name in STUBS:
         sys.modules[name] = MagicMock()
     return importlib.import_module("perceptual_advex.perceptual_attacks")
-
-
-def batch_of(path: Path, samples: int) -> Batch:
-    stored = np.load(path)
-    images = torch.from_numpy(stored["images"][:samples]).movedim(-1, 1).float() / 255
-    labels = torch.from_numpy(stored["labels"][:samples]).long()
-    return Batch(images.contiguous(), labels, tuple(f"{i:05}" for i in range(len(labels))))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,12 @@
 """FAB and FMN against their published code: same model, same images, same number of steps and targets.
 
-    python benchmarks/parity/minimal.py fab-t --peer AUTO_ATTACK [--model fashion-at-linf] [--images IMAGES.npz]
+    python benchmarks/parity/minimal.py fab-t --peer AUTO_ATTACK [--model fashion-at-linf] [--dataset fashion-mnist-2k]
         [--norms linf,l2,l1] [--samples 200] [--steps 100] [--targets 9] [--batch 100]
     python benchmarks/parity/minimal.py fmn --peer FOOLBOX [--steps 1000] …
     python benchmarks/parity/minimal.py planes --peer AUTO_ATTACK
 
 AUTO_ATTACK is a checkout of github.com/fra31/auto-attack, FOOLBOX a folder with foolbox 3.3.4 and eagerpy unpacked
-(`pip download --no-deps foolbox==3.3.4 eagerpy`). IMAGES.npz holds `images` (bytes, NHWC) and `labels`; without it the
-bundled Fashion-MNIST is used. Both sides look for the smallest change; accuracy at the usual radius follows from what
+(`pip download --no-deps foolbox==3.3.4 eagerpy`). Both sides look for the smallest change; accuracy at the usual radius follows from what
 they found. `paired` is the median of ours over theirs, sample by sample; `5 % less` counts who found a change at least
 that much smaller: the searches are local, and the last bit may decide between two valleys. `planes` times the
 projections onto hyperplane ∩ box alone. Exits with 1 where ours leaves more than half a point of accuracy more than
@@ -25,8 +24,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
-import numpy as np
 import torch
+from subject import batch_of, right
 from torch import Tensor
 
 from holdfast.attacks.hyperplane import onto_plane
@@ -52,7 +51,7 @@ def main() -> int:
     parser.add_argument("what", choices=["fab", "fab-t", "fmn", "planes"])
     parser.add_argument("--peer", type=Path, required=True)
     parser.add_argument("--model", default="fashion-at-linf")
-    parser.add_argument("--images", type=Path)
+    parser.add_argument("--dataset", default="fashion-mnist-2k")
     parser.add_argument("--norms", default="linf,l2,l1")
     parser.add_argument("--samples", type=int, default=200)
     parser.add_argument("--steps", type=int)
@@ -73,7 +72,7 @@ def main() -> int:
     if chosen.what == "planes":
         return planes()
     model = load(chosen.model, device="cpu")
-    batch = batch_of(model, chosen.images, chosen.samples)
+    batch = right_ones(model, batch_of(chosen.dataset, 3 * chosen.samples), chosen.samples)
     print(f"{chosen.model}, n = {len(batch)}, {len(batch)} right before the attack, {chosen.steps} steps\n{HEAD}")
     worse = [norm for norm in chosen.norms.split(",") if compared(peer, norm, model, batch, chosen)]
     return WORSE if worse else 0
@@ -162,25 +161,14 @@ class Counted(torch.nn.Module):
 
 def sizes_of(model: TorchClassifier, batch: Batch, changed: Tensor, norm: str) -> Tensor:
     """How large a change is in its norm; infinite where the model is still right."""
-    with torch.no_grad():
-        right = torch.cat([model(part).argmax(dim=1) for part in changed.split(100)]) == batch.labels
-    return (changed - batch.images).flatten(1).norm(p=POWERS[norm], dim=1).masked_fill(right, torch.inf)
+    still = right(model, changed, batch.labels)
+    return (changed - batch.images).flatten(1).norm(p=POWERS[norm], dim=1).masked_fill(still, torch.inf)
 
 
-def batch_of(model: TorchClassifier, path: Path | None, samples: int) -> Batch:
+def right_ones(model: TorchClassifier, batch: Batch, samples: int) -> Batch:
     """The first samples that the model is right about."""
-    if path is None:
-        dataset = registry.build(registry.bind("dataset", "fashion-mnist-2k"))
-        index = torch.linspace(0, len(dataset.ids) - 1, min(2 * samples, len(dataset.ids))).long().tolist()
-        images, labels = dataset.images(index).pixels.float() / 255, torch.from_numpy(dataset.labels)[index]
-    else:
-        arrays = np.load(path)
-        images = torch.from_numpy(arrays["images"][: 3 * samples]).permute(0, 3, 1, 2).float() / 255
-        labels = torch.from_numpy(arrays["labels"][: 3 * samples]).long()
-    with torch.no_grad():
-        right = torch.cat([model(part).argmax(dim=1) for part in images.split(100)]) == labels
-    kept = right.nonzero().squeeze(1)[:samples]
-    return Batch(images[kept].contiguous(), labels[kept], tuple(str(int(i)) for i in kept))
+    kept = right(model, batch.images, batch.labels).nonzero().squeeze(1)[:samples]
+    return Batch(batch.images[kept], batch.labels[kept], tuple(batch.ids[i] for i in kept.tolist()))
 
 
 def planes(n: int = 512, entries: int = 3072) -> int:

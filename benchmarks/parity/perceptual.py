@@ -1,10 +1,10 @@
 """StAdv and ReColor against perceptual-advex: same model, same images, same radius, steps and rate.
 
     python benchmarks/parity/perceptual.py --peer PERCEPTUAL_ADVEX --recoloradv RECOLORADV \\
-        --model file:MODEL.safetensors --images IMAGES.npz [--samples 500] [--radii 1,0.5] [--steps 20]
+        --model file:MODEL.safetensors --dataset REF [--samples 500] [--radii 1,0.5] [--steps 20]
 
 PERCEPTUAL_ADVEX is a checkout of github.com/cassidylaidlaw/perceptual-advex, RECOLORADV the unpacked source of
-recoloradv 0.0.1 (`pip download recoloradv --no-deps`). IMAGES.npz holds `images` (bytes, NHWC) and `labels`. Radii
+recoloradv 0.0.1 (`pip download recoloradv --no-deps`). REF is a dataset, say arrays:FILE.npz. Radii
 are multiples of each attack's default. Exits with 1 where ours leaves more than one point of accuracy more than theirs.
 """
 
@@ -23,8 +23,8 @@ from pathlib import Path
 from types import ModuleType
 from unittest.mock import MagicMock
 
-import numpy as np
 import torch
+from subject import batch_of, right
 from torch import Tensor
 
 from holdfast.attacks.attack import Attack
@@ -45,7 +45,7 @@ def main() -> int:
     parser.add_argument("--peer", type=Path, required=True)
     parser.add_argument("--recoloradv", type=Path, required=True)
     parser.add_argument("--model", required=True)
-    parser.add_argument("--images", type=Path, required=True)
+    parser.add_argument("--dataset", required=True)
     parser.add_argument("--samples", type=int, default=200)
     parser.add_argument("--attacks", default=",".join(PAIRS))
     parser.add_argument("--radii", default="1,0.5")
@@ -55,7 +55,7 @@ def main() -> int:
     chosen = parser.parse_args()
 
     theirs = peer(chosen.peer, chosen.recoloradv)
-    model, batch = load(chosen.model, device="cpu"), batch_of(chosen.images, chosen.samples)
+    model, batch = load(chosen.model, device="cpu"), batch_of(chosen.dataset, chosen.samples)
     clean = right(model, batch.images, batch.labels)
     print(f"{chosen.model}, n = {len(batch)}, clean accuracy {clean.float().mean():.1%}, {chosen.steps} steps\n")
     print("attack     radius  theirs   ours  agree  broken by ours only  theirs only  seconds (theirs  ours)  forwards")
@@ -102,13 +102,6 @@ class Stubs(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def exec_module(self, module: ModuleType) -> None: ...
 
 
-def batch_of(path: Path, samples: int) -> Batch:
-    stored = np.load(path)
-    images = torch.from_numpy(stored["images"][:samples]).movedim(-1, 1).float() / 255
-    labels = torch.from_numpy(stored["labels"][:samples]).long()
-    return Batch(images.contiguous(), labels, tuple(f"{i:05}" for i in range(len(labels))))
-
-
 def survivors_of_theirs(
     attack: torch.nn.Module, model: TorchClassifier, batch: Batch, size: int
 ) -> tuple[Tensor, float]:
@@ -127,12 +120,6 @@ def survivors_of_ours(attack: Attack, model: TorchClassifier, batch: Batch, size
     took = time.perf_counter() - began
     assert made.forwards is not None, "an attack counts its passes"
     return right(model, made.images, batch.labels), took, float(made.forwards.float().mean())
-
-
-def right(model: TorchClassifier, images: Tensor, labels: Tensor) -> Tensor:
-    with torch.no_grad():
-        said = [model(part).argmax(dim=1) for part in images.split(100)]
-    return torch.cat(said) == labels
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """The attacks of advex-uar against ours: same model, same images, same radius and number of steps.
 
-    python benchmarks/parity/uar.py --peer ADVEX_UAR --model file:MODEL.safetensors --images IMAGES.npz
+    python benchmarks/parity/uar.py --peer ADVEX_UAR --model file:MODEL.safetensors --dataset REF
         [--attacks "jpeg-l1:10,gabor-attack:10;density=1"] [--samples 200] [--steps 20] [--batch 50] [--seed 0]
 
-ADVEX_UAR is a checkout of github.com/ddkang/advex-uar. IMAGES.npz holds `images` (bytes, NHWC, 32 x 32 in colour) and
-`labels`. Both take cross-entropy and a step of radius / √steps in the attack's own terms. A sample is kept when the
+ADVEX_UAR is a checkout of github.com/ddkang/advex-uar. REF is a dataset of 32 x 32 in colour, say
+arrays:FILE.npz. Both take cross-entropy and a step of radius / √steps in the attack's own terms. A sample is kept when the
 model is right about the changed image. Settings after a semicolon are for ours alone. `elastic-aligned` runs theirs as
 the torch of its time did: it fetches pixels by the grid that it places them by. Exits with 1 where ours leaves more
 than one point of accuracy more than theirs.
@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from subject import batch_of, right
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
@@ -63,7 +64,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--peer", type=Path, required=True)
     parser.add_argument("--model", required=True)
-    parser.add_argument("--images", type=Path, required=True)
+    parser.add_argument("--dataset", required=True)
     parser.add_argument("--attacks", default=TABLE)
     parser.add_argument("--samples", type=int, default=200)
     parser.add_argument("--steps", type=int, default=20)
@@ -72,8 +73,8 @@ def main() -> int:
     chosen = parser.parse_args()
 
     theirs = peer(chosen.peer)
-    model, batch = load(chosen.model, device="cpu"), batch_of(chosen.images, chosen.samples)
-    clean = right(model, batch.images, batch.labels, chosen.batch)
+    model, batch = load(chosen.model, device="cpu"), batch_of(chosen.dataset, chosen.samples)
+    clean = right(model, batch.images, batch.labels, width=chosen.batch)
     print(f"{chosen.model}, n = {len(batch)}, clean accuracy {clean.float().mean():.1%}, {chosen.steps} steps\n{HEAD}")
     worse, known = False, {}
     for case in chosen.attacks.split(","):
@@ -140,7 +141,7 @@ def kept_by_theirs(
         ]
         torch.nn.functional.grid_sample = sample
     seconds = time.perf_counter() - began
-    return right(model, (torch.cat(changed) / LEVELS).clamp(0, 1), batch.labels, chosen.batch), seconds
+    return right(model, (torch.cat(changed) / LEVELS).clamp(0, 1), batch.labels, width=chosen.batch), seconds
 
 
 def _levels(model: TorchClassifier) -> Callable[[Tensor], Tensor]:
@@ -156,19 +157,7 @@ def kept_by_ours(
     seconds = time.perf_counter() - began
     assert not changed.reasons, changed.reasons
     passes = float((changed.forwards + changed.backwards).float().mean())
-    return right(model, changed.images, batch.labels, chosen.batch), seconds, passes
-
-
-def right(model: TorchClassifier, images: Tensor, labels: Tensor, width: int) -> Tensor:
-    with torch.no_grad():
-        logits = torch.cat([model(some) for some in images.split(width)])
-    return logits.argmax(dim=1) == labels
-
-
-def batch_of(path: Path, samples: int) -> Batch:
-    stored = np.load(path)
-    images = torch.from_numpy(stored["images"][:samples]).permute(0, 3, 1, 2).float().div(LEVELS).contiguous()
-    return Batch(images, torch.from_numpy(stored["labels"][:samples]).long(), tuple(map(str, range(len(images)))))
+    return right(model, changed.images, batch.labels, width=chosen.batch), seconds, passes
 
 
 if __name__ == "__main__":
