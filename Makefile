@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 COVERED := core store engine metrics
 
-.PHONY: demo test test-slow lint docs bench clean
+.PHONY: demo test test-slow lint docs sheets bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/holdfast demo
@@ -29,6 +29,9 @@ lint: $(VENV)/.installed-lint
 
 docs: $(VENV)/.installed
 	$(BIN)/python scripts/make_docs.py
+
+sheets: $(VENV)/.installed
+	$(BIN)/python scripts/make_docs.py --sheets
 
 bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/startup.py

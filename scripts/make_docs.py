@@ -1,6 +1,7 @@
 """Writes what is generated: the catalogue of components, in docs/catalogue.md and in the README.
 
 python scripts/make_docs.py [--check]
+python scripts/make_docs.py --sheets     also draws every corruption: docs/corruption-gallery.md with its figures
 """
 
 from __future__ import annotations
@@ -22,11 +23,16 @@ KINDS = {
     "metric": "Metrics",
     "recipe": "Training recipes",
 }
+SHEETS = ROOT / "docs" / "figures" / "corruptions"
+GALLERY = ROOT / "docs" / "corruption-gallery.md"
+LARGEST_SHEET = 60_000  # bytes
 NORMS = ("linf", "l2", "l1")
 BEGIN, END = "<!-- catalogue: made by `make docs` -->", "<!-- end of catalogue -->"
 
 
 def main() -> None:
+    if "--sheets" in sys.argv:
+        draw_sheets()
     stale = []
     for path, text in generated().items():
         if path.read_text(encoding="utf-8") != text if path.exists() else True:
@@ -44,10 +50,11 @@ def generated() -> dict[Path, str]:
     readme = ROOT / "README.md"
     before, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
-    return {
+    made = {
         ROOT / "docs" / "catalogue.md": catalogue(),
         readme: f"{before}{BEGIN}\n{brief()}\n{END}{after}",
     }
+    return made | ({GALLERY: gallery()} if SHEETS.is_dir() else {})
 
 
 def brief() -> str:
@@ -87,6 +94,43 @@ def row(entry: Entry) -> str:
         f"`{p.name}`" if p.required else f"`{p.name}={value_text(p.default)}`" for p in entry.parameters
     )
     return f"| `{entry.name}` | {entry.summary} | {parameters} | {entry.source} |".replace("\n", " ")
+
+
+def gallery() -> str:
+    """A page with the contact sheet of every corruption, by category."""
+    categories: dict[str, list[Entry]] = {}
+    for entry in registry.entries("corruption").values():
+        categories.setdefault(entry.tags[0] if entry.tags else "other", []).append(entry)
+    parts = [
+        "# Every corruption, at every severity",
+        "",
+        "The original, then every severity of the `imagenet` ladder, on two drawn landscapes of 224x224 pixels, shown",
+        "smaller. Made by `python scripts/make_docs.py --sheets`. `holdfast show NAME --out sheet.png --dataset …`",
+        "draws one on your own images.",
+    ]
+    for category, entries in sorted(categories.items()):
+        parts += ["", f"## {category.capitalize()}"]
+        for entry in entries:
+            picture = (SHEETS / f"{entry.name}.jpg").relative_to(GALLERY.parent).as_posix()
+            parts += ["", f"**{entry.name}** {entry.summary}", "", f"![{entry.name}]({picture})"]
+    return "\n".join(parts) + "\n"
+
+
+def draw_sheets() -> None:
+    """One small picture per corruption; those of corruptions that are gone go too."""
+    from holdfast.cli.sheet import contact_sheet, save_sheet
+
+    names = list(registry.entries("corruption"))
+    for name in names:
+        path = SHEETS / f"{name}.jpg"
+        save_sheet(contact_sheet(name, images=2, tile=96), path)
+        size = path.stat().st_size
+        if size > LARGEST_SHEET:
+            sys.exit(f"{path.relative_to(ROOT)} has {size} bytes, more than {LARGEST_SHEET}")
+    for old in SHEETS.glob("*.jpg"):
+        if old.stem not in names:
+            old.unlink()
+    print(f"drew {len(names)} sheets in {SHEETS.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

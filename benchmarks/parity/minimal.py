@@ -6,11 +6,11 @@
     python benchmarks/parity/minimal.py planes --peer AUTO_ATTACK
 
 AUTO_ATTACK is a checkout of github.com/fra31/auto-attack, FOOLBOX a folder with foolbox 3.3.4 and eagerpy unpacked
-(`pip download --no-deps foolbox==3.3.4 eagerpy`). Both sides look for the smallest change; accuracy at the usual radius follows from what
-they found. `paired` is the median of ours over theirs, sample by sample; `5 % less` counts who found a change at least
-that much smaller: the searches are local, and the last bit may decide between two valleys. `planes` times the
-projections onto hyperplane ∩ box alone. Exits with 1 where ours leaves more than half a point of accuracy more than
-theirs, or finds changes whose median is more than one percent larger.
+(`pip download --no-deps foolbox==3.3.4 eagerpy`). Both sides look for the smallest change; accuracy at the usual radius
+follows from what they found. `paired` is the median of ours over theirs, sample by sample; `5 % less` counts who found
+a change at least that much smaller: the searches are local, and the last bit may decide between two valleys. `planes`
+times the projections onto hyperplane ∩ box alone. Exits with 1 where ours leaves more than half a point of accuracy
+more than theirs, or finds changes whose median is more than one percent larger.
 """
 
 from __future__ import annotations

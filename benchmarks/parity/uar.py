@@ -3,11 +3,11 @@
     python benchmarks/parity/uar.py --peer ADVEX_UAR --model file:MODEL.safetensors --dataset REF
         [--attacks "jpeg-l1:10,gabor-attack:10;density=1"] [--samples 200] [--steps 20] [--batch 50] [--seed 0]
 
-ADVEX_UAR is a checkout of github.com/ddkang/advex-uar. REF is a dataset of 32 x 32 in colour, say
-arrays:FILE.npz. Both take cross-entropy and a step of radius / √steps in the attack's own terms. A sample is kept when the
-model is right about the changed image. Settings after a semicolon are for ours alone. `elastic-aligned` runs theirs as
-the torch of its time did: it fetches pixels by the grid that it places them by. Exits with 1 where ours leaves more
-than one point of accuracy more than theirs.
+ADVEX_UAR is a checkout of github.com/ddkang/advex-uar. REF is a dataset of 32 x 32 in colour, say arrays:FILE.npz. Both
+take cross-entropy and a step of radius / √steps in the attack's own terms. A sample is kept when the model is right
+about the changed image. Settings after a semicolon are for ours alone. `elastic-aligned` runs theirs as the torch of
+its time did: it fetches pixels by the grid that it places them by. Exits with 1 where ours leaves more than one point
+of accuracy more than theirs.
 """
 
 from __future__ import annotations

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.output import JsonOption, out, print_json, print_table
+from holdfast.cli.output import JsonOption, err, out, print_json, print_table
 
 if TYPE_CHECKING:
     from holdfast.core.registry import Entry
@@ -49,9 +50,22 @@ def show(
     ref: Annotated[
         str, typer.Argument(help="A name or ref: pgd-linf, gaussian-noise:severity=3, fashion-mnist-2k, demo")
     ],
+    out_file: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Of a corruption: draw every severity into this PNG or JPEG.")
+    ] = None,
+    dataset: Annotated[
+        str | None, typer.Option("--dataset", help="With --out: whose images. Default: drawn landscapes.")
+    ] = None,
+    images: Annotated[int, typer.Option("--images", help="With --out: how many images.")] = 4,
     json: JsonOption = False,
 ) -> None:
     """One component: what it does, its parameters and defaults, where it comes from."""
+    if out_file is not None:
+        from holdfast.cli.sheet import DATASET, contact_sheet, save_sheet
+
+        save_sheet(contact_sheet(ref, dataset=dataset or DATASET, images=images), out_file)
+        err.print(f"wrote {out_file}", markup=False, soft_wrap=True)
+        return
     from holdfast.core.errors import unknown
     from holdfast.core.refs import parse_ref
     from holdfast.core.registry import registry

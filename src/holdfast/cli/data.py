@@ -6,6 +6,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +14,9 @@ import typer
 if TYPE_CHECKING:
     from holdfast.datasets.mirrors import Progress
 
-app = typer.Typer(name="data", help="The files of the standard datasets: list, get, verify.", no_args_is_help=True)
+app = typer.Typer(
+    name="data", help="The files of the standard datasets: list, get, verify, build.", no_args_is_help=True
+)
 
 WIDE = 240  # columns when nobody is looking: one line per row
 Fact = dict[str, object]
@@ -35,11 +38,12 @@ def list_(as_json: Json = False) -> None:
             "megabytes": download.megabytes,
             "licence": download.licence,
             "folder": str(download.home),
+            "from": download.origin,
             "summary": known[download.name].summary if download.name in known else "",
         }
         for download in downloads()
     ]
-    _show(facts, as_json, hidden=("licence", "folder"))
+    _show(facts, as_json, hidden=("licence", "folder", "from"))
     typer.echo(f"files go to {data_home()}", err=True)
 
 
@@ -81,6 +85,19 @@ def verify(
         told = [f"  {file.path} is {file.state}" + (f", got {file.got}" if file.got else "") for file in wrong]
         again = " ".join(dict.fromkeys(file.dataset for file in wrong))
         raise HoldfastError("\n".join(["not as published:", *told]), hint=f"run `holdfast data get {again}`")
+
+
+@app.command()
+def build(
+    name: Annotated[str, typer.Argument(help="The dataset to make.")],
+    source: Annotated[Path, typer.Option("--from", help="What it is made from: a folder or a tar.")],
+    as_json: Json = False,
+) -> None:
+    """Make a dataset from another one that is here."""
+    from holdfast.datasets.building import build as build_files
+
+    folder, images = build_files(name, source)
+    _show([{"name": name, "images": images, "folder": str(folder)}], as_json)
 
 
 def _show(facts: list[Fact], as_json: bool, *, hidden: tuple[str, ...] = ()) -> None:

@@ -102,17 +102,16 @@ def check(
     from holdfast.core.registry import registry
     from holdfast.engine.device import pick_device
     from holdfast.engine.jobs import Workshop, flags_on
-    from holdfast.engine.jobs import fits as must_fit
 
     workshop = Workshop(pick_device(device))
     _, classifier = workshop.model(registry.bind("model", model))
     images = workshop.dataset(registry.bind("dataset", dataset or _default_dataset()))
-    must_fit(classifier.card, images.card, images.labels)
-    flags = flags_on(classifier, images, workshop.device)
+    answerer = workshop.answering(classifier, images)
+    flags = flags_on(answerer, images, workshop.device)
     if attacks and not any(flag.level == "error" for flag in flags):
         from holdfast.engine.jobs import trials_on
 
-        flags += trials_on(classifier, images, workshop.device, lambda what: err.print(f"trying {what}"))
+        flags += trials_on(answerer, images, workshop.device, lambda what: err.print(f"trying {what}"))
     if json:
         print_json({"model": model, "card": asdict(classifier.card), "flags": [asdict(flag) for flag in flags]})
     else:

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from holdfast.core.errors import Misuse
 from holdfast.core.types import Score
@@ -47,7 +48,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right:
     for column in columns:
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))  # as it stands: a list in a ref is no markup
     console = out if sys.stdout.isatty() else Console(highlight=False, width=max(200, out.width))
     console.print(table)
 

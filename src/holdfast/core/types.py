@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
+from holdfast.core.labels import LabelMap
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -40,7 +42,11 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class DatasetCard:
-    """What is known about a dataset. `classes` in label order; `fingerprint` changes with the content."""
+    """What is known about a dataset. `classes` in label order; `fingerprint` changes with the content.
+
+    `answers` says how a model's classes answer for these (None: they are the same); `reference` is the scenario of the
+    set without the shift, to compare with.
+    """
 
     name: str
     classes: tuple[str, ...]
@@ -49,6 +55,8 @@ class DatasetCard:
     fingerprint: str
     licence: str = ""
     source: str = ""
+    answers: LabelMap | None = None
+    reference: str = ""
 
 
 class Images(NamedTuple):

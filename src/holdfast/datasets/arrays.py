@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -91,14 +91,14 @@ def load_numpy(file: Path, *, mapped: bool = True) -> Any:
         raise _unreadable(file, problem) from problem
 
 
-def load_npz(file: Path) -> Mapping[str, NDArray[Any]]:
-    """All arrays of an `.npz`, refusing pickled objects."""
+def load_npz(file: Path, *, only: Sequence[str] = ()) -> Mapping[str, NDArray[Any]]:
+    """The arrays of an `.npz`, all or only some of them, refusing pickled objects."""
     archive = load_numpy(file)
     if not isinstance(archive, np.lib.npyio.NpzFile):
         raise HoldfastError(f"{file} is not an .npz of arrays", hint="write it with `numpy.savez_compressed`")
     with archive:
         try:
-            return {name: archive[name] for name in archive.files}
+            return {name: archive[name] for name in archive.files if not only or name in only}
         except (ValueError, OSError, EOFError, zipfile.BadZipFile, SyntaxError) as problem:
             raise _unreadable(file, problem) from problem
 

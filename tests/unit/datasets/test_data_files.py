@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.errors import Misuse
+from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.home import data_home
 from holdfast.datasets import files
 from holdfast.datasets.files import Download, File, Form, Mirror, downloads, is_whole, verify
+from holdfast.datasets.getting import get
 
 CONTENT = b"the content"
 SHA = "sha256:" + hashlib.sha256(CONTENT).hexdigest()
@@ -95,11 +96,37 @@ def test_every_published_file_has_a_checksum_of_the_right_length_and_a_way_to_ge
         for form in download.forms:
             for file in form.files:
                 method, _, digest = file.checksum.partition(":")
-                assert not form.mirrors or len(digest) == lengths[method], f"{download.name} {file.name}"
+                packed = bool(form.mirrors) and all(mirror.checksum for mirror in form.mirrors)
+                assert not form.mirrors or packed or len(digest) == lengths[method], f"{download.name} {file.name}"
             for mirror in form.mirrors:
                 kind = mirror.where.partition(":")[0]
                 assert "{name}" in mirror.where + mirror.inside, mirror
                 assert kind != "npm" or mirror.checksum, "a pinned package has a pinned tarball"
+
+
+BY_HAND = Download("one", (), folders=("val", "other/val"), by_hand="sign a form")
+
+
+def test_a_set_to_bring_by_hand_is_here_once_its_folder_holds_something(root: Path) -> None:
+    with pytest.raises(HoldfastError, match="`one` has to be brought by hand") as error:
+        get(BY_HAND)
+    assert str(error.value.hint) == f"sign a form; put it into {root / 'one'}"
+    assert (BY_HAND.state, BY_HAND.bundled, BY_HAND.origin) == ("missing", False, "sign a form")
+    (root / "one" / "other" / "val").mkdir(parents=True)
+    assert BY_HAND.state == "missing"
+    put(root, "other/val/a")
+    assert BY_HAND.state == "here"
+    assert get(BY_HAND).folder == root / "one"
+    assert "sign a form" in str(BY_HAND.missing("val").hint)
+    assert verify(BY_HAND) == []
+
+
+def test_a_file_that_is_called_gz_is_checked_as_it_lies(root: Path) -> None:
+    kept = Download("one", (Form((File("x.tar.gz", SHA),), (Mirror("https://nowhere/{name}"),)),))
+    (root / "one").mkdir(parents=True)
+    (root / "one" / "x.tar.gz").write_bytes(CONTENT)
+    assert [file.state for file in verify(kept)] == ["ok"]
+    assert (kept.origin, files.downloads(["fashion-mnist-2k"])[0].origin) == ("https://nowhere/{name}", "bundled")
 
 
 def test_a_dataset_is_published_under_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
