@@ -70,7 +70,7 @@ class LpipsAttack(Attack):
     ) -> Attempt:
         network, ledger = network_for(self.network, model, batch.images), Ledger(noise)
         ball = LpipsBall(network, width=width, ledger=ledger)
-        made = self._inside(ball).attempt(Unrecorded(model), batch, noise, radius, width=width, first=first)
+        made = self._inside(ball).attempt(model, batch, noise, radius, width=width, first=first)
         made.facts["lpips network"] = network.label
         if self.network == SELF:
             made.forwards, made.backwards = made.forwards + ledger.forwards, made.backwards + ledger.backwards
@@ -80,18 +80,6 @@ class LpipsAttack(Attack):
 
     def _inside(self, ball: LpipsBall) -> Budget:
         return Budget(self.climb(ball), self.radius)
-
-
-class Unrecorded:
-    """A model whose passes are not recorded for replay: what a projection does next depends on what it measured."""
-
-    def __init__(self, model: Classifier) -> None:
-        self.card, self.model = model.card, model
-        rough: Callable[[Tensor], Tensor] | None = getattr(model, "rough", None)
-        self.rough = None if rough is None else lambda images: rough(images)
-
-    def __call__(self, images: Tensor) -> Tensor:
-        return self.model(images)
 
 
 def _blind(images: Tensor) -> Sequence[Tensor]:

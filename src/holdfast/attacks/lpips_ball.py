@@ -70,6 +70,7 @@ class LpipsBall:
     """
 
     name: ClassVar[str] = "lpips"
+    looks: ClassVar[bool] = True  # so its steps cannot be recorded
     network: Look
     conjugate: int = CONJUGATE
     width: int = EVERYONE

@@ -136,3 +136,16 @@ def test_a_fine_flight_has_at_most_an_eighth_of_its_places_empty() -> None:
         size = fitting(count, 128, fine=True)
         assert size >= count
         assert size <= LEAST or size - count < size / 8, (count, size)
+
+
+def test_a_threat_that_looks_at_values_is_not_recorded() -> None:
+    """What its projection does next depends on what it measured: a recording would repeat the first sample's way."""
+    model = curved()
+    images = torch.rand(8, 3, 8, 8, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        labels = model(images).argmax(1)
+    batch = Batch(images, labels, tuple("abcdefgh"))
+    model.rough = Twin(model)
+    attack = registry.build(registry.bind("attack", "ppgd:radius=0.05,steps=4,network=self"))
+    attack(model, batch, Noise.of(0, batch.ids), width=64)
+    assert not model.rough.replays.met
