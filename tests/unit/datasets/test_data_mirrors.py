@@ -164,6 +164,18 @@ def test_one_wrong_file_of_several_keeps_none_of_them(root: Path, web: Any) -> N
     assert left(root) == set()
 
 
+def test_a_file_may_be_known_by_the_checksum_of_its_packed_form_alone(root: Path, web: Any) -> None:
+    packed = gzip.compress(CONTENT)
+    web.content = {"/x.tar.gz": packed}
+    form = Form((File("x.tar", ""),), (Mirror(f"{web.url}/{{name}}.gz", checksum=sha(packed)),))
+    get(Download("one", (form,)))
+    assert (root / "one" / "x.tar").read_bytes() == CONTENT
+    web.content = {"/x.tar.gz": gzip.compress(OTHER)}
+    with pytest.raises(HoldfastError, match="wrong checksum: expected sha256:"):
+        get(Download("one", (form,)), force=True)
+    assert (root / "one" / "x.tar").read_bytes() == CONTENT
+
+
 def test_a_wrong_archive_is_not_even_opened(root: Path, web: Any) -> None:
     web.content = {"/x.tar.gz": PACKAGE}
     with pytest.raises(HoldfastError, match="wrong checksum: expected md5:00, got md5:"):

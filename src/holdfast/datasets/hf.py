@@ -1,0 +1,199 @@
+"""Hugging Face datasets: by name through the `datasets` package, or Parquet files on disk without it."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import io
+import json
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from holdfast.core.errors import HoldfastError, Misuse, unknown
+from holdfast.core.home import data_home
+from holdfast.core.registry import register
+from holdfast.core.types import DatasetCard
+from holdfast.datasets.decoding import Framing, Opened
+from holdfast.datasets.encoded import Encoded, framed, image_size, listing_digest
+from holdfast.datasets.memory import numbered, repeated
+from holdfast.datasets.named_labels import Label, numbered_labels
+
+SOURCE = "https://huggingface.co/docs/datasets"
+ROWS = 256  # copied at once
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """A split as columns: labels and ids in memory, one image at a time from disk."""
+
+    labels: Sequence[Label | None]
+    classes: Sequence[str]
+    ids: Sequence[str] | None
+    picture: Callable[[int], Any]
+    facts: str
+
+
+@register("dataset", "hf", source=SOURCE, tags=("yours",))
+def hf(
+    name: str,
+    *,
+    split: str = "test",
+    config: str = "",
+    revision: str = "",
+    image: str = "image",
+    label: str = "label",
+    identity: str = "",
+    size: int | None = None,
+    resize: int | None = None,
+    channels: Literal[1, 3] = 3,
+) -> Encoded:
+    """A Hugging Face dataset of labelled images, by its name, or a folder of its Parquet files.
+
+    `hf:uoft-cs/cifar10,image=img` needs `pip install datasets`; `hf:/data/cifar10,split=test` reads
+    `test-*.parquet` there, in `data/` or in `config/`, without it, and keeps a copy that can be mapped under the data
+    folder. Class names come from the features. Ids are positions in the split, `test-00042`, or the column `identity`.
+    Give a `revision` (a tag or a commit) so that the same name stays the same data. Framing as in `folder`.
+    """
+    framing = framed(channels, size, resize)
+    place = Path(name).expanduser()
+    wanted = (image, label, identity)
+    if place.is_dir():
+        found = _from_folder(place, split, config, wanted)
+    elif name.startswith(("/", ".", "~")):
+        raise Misuse(f"there is no folder {place}", hint="give a folder of Parquet files, or the name of a dataset")
+    else:
+        found = _from_hub(name, split, config, revision, wanted)
+    return _encoded(name, split, found, framing)
+
+
+def _encoded(name: str, split: str, found: Columns, framing: Framing) -> Encoded:
+    if not len(found.labels):
+        raise HoldfastError(f"the split `{split}` of {name} is empty")
+    given: list[Label] = []
+    for row, value in enumerate(found.labels):
+        if value is None or value == -1:  # a test split without labels has -1
+            raise HoldfastError(f"row {row} of `{split}` of {name} has no label", hint="choose a split with labels")
+        given.append(value)
+    labels, classes = numbered_labels(given, name, names=found.classes)
+    ids = found.ids or numbered(range(len(given)), width=5, prefix=f"{split}-")
+    twice = repeated(ids)
+    if twice is not None:
+        raise HoldfastError(f"the id `{twice}` stands twice in {name}", hint="choose another column for `identity`")
+
+    def opened(place: int) -> Opened:
+        value = found.picture(place)
+        if isinstance(value, dict) and value.get("bytes") is not None:
+            return io.BytesIO(value["bytes"])
+        if isinstance(value, bytes):
+            return io.BytesIO(value)
+        return Path(value["path"] if isinstance(value, dict) and value.get("path") else "missing")
+
+    card = DatasetCard(
+        name=f"{Path(name).name}-{split}",
+        classes=classes,
+        channels=framing.channels,
+        size=image_size(framing, ids, opened, ref="hf", path=name),
+        fingerprint=listing_digest([(found.facts,), *zip(ids, labels.tolist(), strict=True)]),
+        source=name,
+    )
+    return Encoded(card, ids, labels, opened, framing)
+
+
+def _from_hub(name: str, split: str, config: str, revision: str, wanted: tuple[str, str, str]) -> Columns:
+    try:
+        package = importlib.import_module("datasets")
+    except ImportError as problem:
+        raise HoldfastError(
+            "`datasets` is not installed",
+            hint="pip install datasets; or get the Parquet files and give their folder: hf:/data/cifar10",
+        ) from problem
+    try:
+        table = package.load_dataset(name, config or None, split=split, revision=revision or None)
+    except (ValueError, OSError, RuntimeError) as problem:
+        raise HoldfastError(f"`{name}` cannot be loaded: {str(problem).partition(chr(10))[0]}") from problem
+    image, label, identity = wanted
+    for column in filter(None, wanted):
+        if column not in table.column_names:
+            raise unknown(f"column of {name}", column, table.column_names)
+    pictures = table.select_columns([image]).cast_column(image, package.Image(decode=False))
+    return Columns(
+        list(table[label]),
+        getattr(table.features[label], "names", None) or (),
+        [str(value) for value in table[identity]] if identity else None,
+        lambda row: pictures[row][image],
+        str(getattr(table, "_fingerprint", "")),
+    )
+
+
+def _from_folder(place: Path, split: str, config: str, wanted: tuple[str, str, str]) -> Columns:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    files = _files(place, split, config)
+    image, label, identity = wanted
+    try:
+        schema = parquet.read_schema(files[0])
+        for column in filter(None, wanted):
+            if column not in schema.names:
+                raise unknown(f"column of {files[0].name}", column, schema.names)
+        columns = [column for column in (label, identity) if column]
+        known = pa.concat_tables([parquet.ParquetFile(file).read(columns=columns) for file in files])
+        pictures = _mapped(files, image)
+    except (pa.ArrowException, OSError) as problem:
+        said = str(problem).partition("\n")[0]
+        raise HoldfastError(f"the Parquet files in {place} cannot be read: {said}", hint="get them again") from problem
+    return Columns(
+        known.column(label).to_pylist(),
+        _class_names(schema.metadata, label),
+        [str(value) for value in known.column(identity).to_pylist()] if identity else None,
+        lambda row: pictures[row].as_py(),
+        " ".join(str(file.stat().st_size) for file in files),
+    )
+
+
+def _files(place: Path, split: str, config: str) -> list[Path]:
+    """The shards of a split, where Hugging Face puts them."""
+    folders = [place / config, place / config / "data"] if config else [place, place / "data", place / "default"]
+    for folder in folders:
+        found = sorted(file for file in folder.glob(f"{split}*.parquet") if file.name[len(split)] in "-.")
+        found += sorted((folder / split).glob("*.parquet"))
+        if found:
+            return found
+    splits = {file.name.partition("-")[0].removesuffix(".parquet") for file in place.rglob("*.parquet")}
+    if not splits:
+        raise HoldfastError(f"no Parquet files in {place}", hint="its files are named like test-00000-of-00001.parquet")
+    raise unknown(f"split of {place}", split, splits)
+
+
+def _class_names(metadata: dict[bytes, bytes] | None, label: str) -> tuple[str, ...]:
+    """The names of the classes, from the features that Hugging Face writes into the schema."""
+    try:
+        features = json.loads((metadata or {})[b"huggingface"])["info"]["features"]
+        return tuple(map(str, features[label].get("names") or ()))
+    except (KeyError, ValueError, AttributeError, TypeError):
+        return ()
+
+
+def _mapped(files: Sequence[Path], image: str) -> Any:
+    """The column of images, mapped from an uncompressed copy: Parquet gives no single row without its row group."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    facts = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns, image) for file in files]
+    copy = data_home() / "hf" / f"{hashlib.sha256(repr(facts).encode()).hexdigest()[:20]}.arrow"
+    if not copy.exists():
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        part = copy.with_name(f".{copy.name}.{uuid.uuid4().hex}.part")
+        try:
+            schema = pa.schema([parquet.read_schema(files[0]).field(image)])
+            with pa.OSFile(str(part), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+                for file in files:
+                    for batch in parquet.ParquetFile(file).iter_batches(batch_size=ROWS, columns=[image]):
+                        writer.write_batch(batch.cast(schema))
+            part.replace(copy)
+        finally:
+            part.unlink(missing_ok=True)
+    return pa.ipc.open_file(pa.memory_map(str(copy))).read_all().column(image)

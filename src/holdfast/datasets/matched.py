@@ -1,0 +1,164 @@
+"""A labelled test set from images with captions or tags: a class is the one whose name the text holds."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.registry import register
+from holdfast.core.types import DatasetCard
+from holdfast.datasets.choosing import first
+from holdfast.datasets.encoded import framed, image_size, listing_digest
+from holdfast.datasets.folder import Folder
+from holdfast.datasets.memory import repeated
+from holdfast.datasets.tables import columns_of
+
+SOURCE = "Shi et al. 2023, arXiv:2302.01381, Appendix B.2"
+Words = tuple[str, ...]
+TAGS = re.compile(r"[,;|]")
+
+
+@register("dataset", "matched", source=SOURCE, tags=("built", "yours"))
+def matched(
+    table: str,
+    *,
+    classes: str,
+    by: Literal["caption", "tags"] = "caption",
+    text: str = "",
+    image: str = "image",
+    root: str = "",
+    per_class: int = 50,
+    at_least: int = 100,
+    size: int | None = None,
+    resize: int | None = None,
+    channels: Literal[1, 3] = 3,
+    seed: int = 0,
+) -> Folder:
+    """A balanced test set from captioned or tagged images, labelled where exactly one class is named.
+
+    `table` is .csv, .parquet or .jsonl with a column `image` of paths (under `root`, default: the table's folder) and
+    a column `caption` or `tags` (or `text=NAME`). `classes` is a file: .txt with one class per line and its synonyms
+    after commas, or .json. A caption matches a class when it holds one of its names as whole words; a tag when it is
+    the name. Case, accents and punctuation do not count. An image that matches two classes has no label. Of every
+    class with `at_least` images `per_class` are kept, chosen by seed and id; other classes keep their place in the
+    list and have no images. The image's path is the id.
+    """
+    if not 1 <= per_class <= at_least:
+        raise Misuse(f"`per_class` must lie in 1…`at_least`, got {per_class} of {at_least}")
+    place = Path(table).expanduser()
+    framing = framed(channels, size, resize)
+    names = class_names(Path(classes).expanduser())
+    found = columns_of(place, (image, text or by))
+    ids = [str(path) for path in found[image]]
+    twice = repeated(ids)
+    if twice is not None:
+        raise HoldfastError(f"the image `{twice}` stands twice in {place}", hint="keep one row per image")
+    labels = matches(found[text or by], names, by=by)
+    kept, counts = balanced(ids, labels, len(names), per_class=per_class, at_least=at_least, seed=seed)
+    if not len(kept):
+        raise HoldfastError(
+            f"no class of {classes} has {at_least} images in {place}; "
+            f"{int(counts.sum())} of {len(ids)} images match exactly one, at most {int(counts.max(initial=0))} a class",
+            hint="lower `at_least` and `per_class`, or give the classes more synonyms",
+        )
+    base = Path(root).expanduser() if root else place.parent
+    some = tuple(ids[i] for i in kept)
+    files = tuple(base / name for name in some)
+    card = DatasetCard(
+        name=place.stem,
+        classes=tuple(names),
+        channels=channels,
+        size=image_size(framing, some, files.__getitem__, ref="matched", path=table),
+        fingerprint=listing_digest((name, labels[i], _bytes(base / name)) for name, i in zip(some, kept, strict=True)),
+        source=str(place),
+    )
+    return Folder(card, some, np.array([labels[i] for i in kept], dtype=np.int64), files, framing)
+
+
+def matches(
+    texts: Sequence[Any], names: Mapping[str, Sequence[str]], *, by: Literal["caption", "tags"]
+) -> list[int | None]:
+    """For every text the place of the one class it names; None where it names none, or more than one."""
+    owners: dict[Words, set[int]] = {}
+    for label, spellings in enumerate(names.values()):
+        for spelling in spellings:
+            if words := plain(spelling):
+                owners.setdefault(words, set()).add(label)
+    longest = max(map(len, owners), default=0)
+    labels: list[int | None] = []
+    for text in texts:
+        phrases = _tags(text) if by == "tags" else _phrases(plain(str(text or "")), longest)
+        named: set[int] = set().union(*(owners[phrase] for phrase in phrases if phrase in owners))
+        labels.append(named.pop() if len(named) == 1 else None)
+    return labels
+
+
+def balanced(
+    ids: Sequence[str], labels: Sequence[int | None], classes: int, *, per_class: int, at_least: int, seed: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Places of `per_class` samples of every class that has `at_least`, and how many each class has."""
+    given = np.array([-1 if label is None else label for label in labels], dtype=np.int64)
+    counts = np.bincount(given[given >= 0], minlength=classes)
+    parts = [
+        first(ids, per_class, seed, among=np.flatnonzero(given == label))
+        for label in np.flatnonzero(counts >= at_least)
+    ]
+    return np.concatenate([np.zeros(0, np.int64), *parts]), counts
+
+
+def class_names(file: Path) -> dict[str, tuple[str, ...]]:
+    """Classes in label order with all their spellings, the name first."""
+    if not file.is_file():
+        raise Misuse(f"there is no file of classes {file}", hint="give a .txt with one class per line, or a .json")
+    content = file.read_text(encoding="utf-8")
+    if file.suffix == ".json":
+        listed = _json_names(content, file)
+    else:
+        listed = [[word.strip() for word in line.split(",")] for line in content.splitlines() if line.strip()]
+    names = [spellings[0] for spellings in listed if spellings]
+    twice = repeated(names)
+    if twice is not None or len(names) != len(listed) or not names:
+        what = f"names `{twice}` twice" if twice is not None else "has a class without a name"
+        raise HoldfastError(f"{file} {what}", hint="one line per class: name, synonym, synonym")
+    return dict(zip(names, map(tuple, listed), strict=True))
+
+
+def _json_names(content: str, file: Path) -> list[list[str]]:
+    """`["a", ["b", "synonym"]]`, or `{"a": ["synonym"]}`."""
+    try:
+        read = json.loads(content)
+    except ValueError as problem:
+        raise HoldfastError(f"{file} is not JSON: {problem}") from problem
+    if isinstance(read, dict):
+        return [[str(name), *map(str, others)] for name, others in read.items()]
+    if isinstance(read, list):
+        return [[str(word) for word in (item if isinstance(item, list) else [item])] for item in read]
+    raise HoldfastError(f"{file} must hold a list of classes, or an object of class → synonyms")
+
+
+def plain(text: str) -> Words:
+    """The words of a text without case, accents and punctuation; `_` and `+` part words, as in file names and tags."""
+    letters = unicodedata.normalize("NFKD", text.casefold())
+    kept = "".join(letter for letter in letters if not unicodedata.combining(letter))
+    return tuple(re.findall(r"[^\W_]+", kept.replace("'", "").replace("’", "")))
+
+
+def _tags(tags: Any) -> set[Words]:
+    listed = TAGS.split(tags) if isinstance(tags, str) else tags or ()
+    return {plain(str(tag)) for tag in listed}
+
+
+def _phrases(words: Words, longest: int) -> set[Words]:
+    return {words[i : i + length] for length in range(1, longest + 1) for i in range(len(words) - length + 1)}
+
+
+def _bytes(file: Path) -> int:
+    return file.stat().st_size if file.is_file() else -1

@@ -1,0 +1,163 @@
+"""Tar shards in the WebDataset layout: files of one basename are one sample."""
+
+from __future__ import annotations
+
+import json
+import re
+import tarfile
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.registry import register
+from holdfast.core.types import DatasetCard
+from holdfast.datasets.decoding import SUFFIXES
+from holdfast.datasets.encoded import Encoded, framed, image_size, listing_digest
+from holdfast.datasets.listing import Part
+from holdfast.datasets.named_labels import Label, numbered_labels
+
+SOURCE = "https://github.com/webdataset/webdataset"
+PICTURES = tuple(suffix.removeprefix(".") for suffix in SUFFIXES)
+RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
+END = tarfile.BLOCKSIZE  # a whole shard ends with blocks of zeros
+
+
+Sample = dict[str, Part]  # by extension
+
+
+@register("dataset", "webdataset", source=SOURCE, tags=("yours",))
+def webdataset(
+    path: str,
+    *,
+    label: str = "",
+    image: str = "",
+    field: str = "label",
+    classes: str = "",
+    size: int | None = None,
+    resize: int | None = None,
+    channels: Literal[1, 3] = 3,
+) -> Encoded:
+    """WebDataset tar shards, read in place: one shard, a folder of them, or a range such as val-{0000..0009}.tar.
+
+    A sample is the files of one basename: an image and its label, the number or word in `.cls`, or the `field` of
+    `.json`. `image` and `label` name other extensions. Numbers are labels; words are classes in sorted order, or the
+    lines of the file `classes`. Ids are the basenames with their folders. Framing as in `folder`.
+    """
+    framing = framed(channels, size, resize)
+    shards = _shards(path)
+    samples: dict[str, Sample] = {}
+    for shard in shards:
+        _index(shard, samples)
+    if not samples:
+        raise HoldfastError(f"no samples in {path}", hint="a sample is two files such as 000042.jpg and 000042.cls")
+    pictures = [_picture(name, sample, image, path) for name, sample in samples.items()]
+    given = [_label(name, sample, label, field, path) for name, sample in samples.items()]
+    labels, names = numbered_labels(given, path, file=classes)
+    ids = tuple(samples)
+
+    def opened(place: int) -> BinaryIO:
+        return pictures[place].opened()
+
+    card = DatasetCard(
+        name=RANGE.sub("", Path(path).name).removesuffix(".tar").strip("-_.") or "webdataset",
+        classes=names,
+        channels=channels,
+        size=image_size(framing, ids, opened, ref="webdataset", path=path),
+        fingerprint=listing_digest(zip(ids, labels.tolist(), (where.length for where in pictures), strict=True)),
+        source=path,
+    )
+    return Encoded(card, ids, labels, opened, framing)
+
+
+def _shards(path: str) -> list[Path]:
+    names = [path]
+    while any(RANGE.search(name) for name in names):
+        names = [wider for name in names for wider in _widened(name)]
+    places = [Path(name).expanduser() for name in names]
+    if len(places) == 1 and places[0].is_dir():
+        found = sorted(places[0].glob("*.tar"))
+        if not found:
+            raise HoldfastError(f"no .tar files in {path}", hint="give a shard, a folder of them, or {0000..0009}.tar")
+        return found
+    for place in places:
+        if not place.is_file():
+            raise Misuse(f"there is no shard {place}", hint="give a shard, a folder of them, or {0000..0009}.tar")
+        if place.suffix in (".gz", ".tgz", ".bz2", ".xz", ".zst"):
+            raise Misuse(f"{place} is packed, and cannot be read in place", hint="unpack it to a plain .tar")
+    return places
+
+
+def _widened(name: str) -> list[str]:
+    found = RANGE.search(name)
+    if found is None:
+        return [name]
+    low, high = found[1], found[2]
+    if int(low) > int(high):
+        raise Misuse(f"the range {found[0]} runs backwards")
+    numbers = (str(number).zfill(len(low)) for number in range(int(low), int(high) + 1))
+    return [name[: found.start()] + number + name[found.end() :] for number in numbers]
+
+
+def _index(shard: Path, samples: dict[str, Sample]) -> None:
+    """Adds the samples of a shard: every member by its header alone."""
+    try:
+        with shard.open("rb") as file, tarfile.open(fileobj=file, mode="r:") as tar:
+            members = tar.getmembers()
+            file.seek(tar.offset)
+            whole = file.read(END) == bytes(END)
+    except (tarfile.TarError, OSError, EOFError) as damage:
+        raise _damaged(shard, str(damage)) from damage
+    if not whole:
+        raise _damaged(shard, "its end is missing")
+    done = set(samples)
+    for member in members:
+        if not member.isfile():
+            continue
+        folder, _, base = member.name.rpartition("/")
+        stem, _, extension = base.partition(".")
+        if not stem:  # hidden files
+            continue
+        name = f"{folder}/{stem}" if folder and folder != "." else stem
+        if name in done or extension.lower() in samples.get(name, {}):
+            raise HoldfastError(
+                f"the key `{name}` stands twice in the shards, again in {shard}",
+                hint="a key names one sample; make them unique",
+            )
+        samples.setdefault(name, {})[extension.lower()] = Part(shard, member.offset_data, member.size)
+
+
+def _damaged(shard: Path, why: str) -> HoldfastError:
+    return HoldfastError(f"{shard} is not a whole tar file: {why}", hint="get the shard again")
+
+
+def _picture(name: str, sample: Sample, image: str, path: str) -> Part:
+    found = [sample[extension] for extension in ((image,) if image else PICTURES) if extension in sample]
+    if len(found) != 1:
+        has = ", ".join(f".{extension}" for extension in sample)
+        what = "has no image" if not found else "has more than one image"
+        raise HoldfastError(f"the sample `{name}` in {path} {what}: it has {has}", hint="name its extension: image=jpg")
+    return found[0]
+
+
+def _label(name: str, sample: Sample, label: str, field: str, path: str) -> Label:
+    extensions = (label,) if label else ("cls", "json")
+    found = next((extension for extension in extensions if extension in sample), None)
+    if found is None:
+        has = ", ".join(f".{extension}" for extension in sample)
+        wanted = " or ".join(f".{extension}" for extension in extensions)
+        raise HoldfastError(
+            f"the sample `{name}` in {path} has no label {wanted}: it has {has}", hint="name its extension: label=cls"
+        )
+    text = sample[found].opened().read().decode("utf-8", errors="replace").strip()
+    if not found.endswith("json"):
+        return int(text) if text.isdecimal() else text
+    try:
+        record = json.loads(text)
+    except ValueError as problem:
+        raise HoldfastError(f"`{name}.{found}` in {path} is not JSON: {problem}") from problem
+    value = record.get(field) if isinstance(record, dict) else None
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise HoldfastError(
+            f"`{name}.{found}` in {path} has no label in `{field}`, got {value!r}", hint="name it: field=class_id"
+        )
+    return value
