@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
-COVERED := core store engine metrics
+COVERED := core store engine metrics trends
 
 .PHONY: demo test test-slow lint docs sheets bench clean
 
@@ -36,6 +36,7 @@ sheets: $(VENV)/.installed
 bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/overhead.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/trends.py
 
 clean:
 	rm -rf $(VENV) .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis

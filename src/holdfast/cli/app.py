@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from holdfast.cli import catalogue, data, evaluating, pages, reading
+from holdfast.cli import agreeing, boards, catalogue, data, evaluating, exchange, pages, predicting, reading
 
 app = typer.Typer(
     name="holdfast",
@@ -36,8 +36,14 @@ app.command("evaluate")(evaluating.evaluate)
 app.command("status")(reading.status)
 app.command("verify")(reading.verify)
 app.command("scores")(reading.scores)
+app.command("board")(boards.board)
 app.command("compare")(reading.compare)
+app.command("trend")(boards.trend)
+app.command("agree")(agreeing.agree)
+app.command("predict")(predicting.predict)
 app.command("explain")(reading.explain)
 app.command("report")(pages.report)
+app.command("import")(exchange.import_results)
+app.command("export")(exchange.export)
 app.command("train")(evaluating.train)
 app.add_typer(data.app, name="data")

@@ -26,6 +26,7 @@ StoreOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
+LatexOption = Annotated[bool, typer.Option("--latex", help="Print a LaTeX table.")]
 
 
 def print_json(value: object) -> None:
@@ -51,6 +52,18 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right:
         table.add_row(*map(Text, row))  # as it stands: a list in a ref is no markup
     console = out if sys.stdout.isatty() else Console(highlight=False, width=max(200, out.width))
     console.print(table)
+
+
+def show_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = (), latex: bool = False
+) -> None:
+    """A table for people, or the same in LaTeX."""
+    if not latex:
+        print_table(columns, rows, right=right)
+        return
+    from holdfast.store.exporting import latex_table
+
+    sys.stdout.write(latex_table(columns, rows, right=right))
 
 
 def interval(score: Score | None) -> str:

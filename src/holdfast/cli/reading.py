@@ -12,6 +12,7 @@ from holdfast.cli.output import (
     STORE,
     CsvOption,
     JsonOption,
+    LatexOption,
     StoreOption,
     err,
     interval,
@@ -19,10 +20,12 @@ from holdfast.cli.output import (
     print_csv,
     print_json,
     print_table,
+    show_table,
 )
 
 if TYPE_CHECKING:
     from holdfast.core.types import Score
+    from holdfast.store import Store
 
 Runs = Annotated[list[str] | None, typer.Option("--scenario", help="Only these scenarios.")]
 
@@ -101,6 +104,7 @@ def scores(
     scenario: Runs = None,
     every: Annotated[bool, typer.Option("--all", help="Every choice of samples, not only the largest.")] = False,
     csv: CsvOption = False,
+    latex: LatexOption = False,
     json: JsonOption = False,
 ) -> None:
     """Accuracy of every run with its interval, n, failures and flags."""
@@ -117,7 +121,7 @@ def scores(
     if not made:
         out.print(f"no finished runs in {store}")
         return
-    print_table(
+    show_table(
         ["model", "scenario", "right", "n", "top 5", "failed", "flags", "run"],
         [
             [
@@ -133,6 +137,7 @@ def scores(
             for each in made
         ],
         right=["n", "top 5", "failed"],
+        latex=latex,
     )
 
 
@@ -141,7 +146,11 @@ def compare(
     other: Annotated[str, typer.Argument(help="The model to compare it with.")],
     store: StoreOption = STORE,
     scenario: Runs = None,
+    benchmark: Annotated[
+        str | None, typer.Option("--benchmark", help="Compare printed or imported scores of this benchmark instead.")
+    ] = None,
     csv: CsvOption = False,
+    latex: LatexOption = False,
     json: JsonOption = False,
 ) -> None:
     """Two models sample by sample, under every scenario both were measured under."""
@@ -149,13 +158,16 @@ def compare(
     from holdfast.store import Store
 
     kept = Store(store)
+    if benchmark is not None:
+        _compare_scores(kept, benchmark, one, other, scenario or [], csv=csv, latex=latex, json=json)
+        return
     one, other = measured_model(kept, one), measured_model(kept, other)
     made = comparisons(kept, one, other, scenarios=measured_scenarios(kept, scenario))
     if json or csv:
         records = [each.record() for each in made]
         print_json(records) if json else print_csv(records)
         return
-    print_table(
+    show_table(
         [
             "scenario",
             one,
@@ -180,7 +192,30 @@ def compare(
             for each in made
         ],
         right=["only first right", "only second right", "p (McNemar)"],
+        latex=latex,
     )
+
+
+def _compare_scores(
+    store: Store, benchmark: str, one: str, other: str, wanted: list[str], *, csv: bool, latex: bool, json: bool
+) -> None:
+    """Two models of a table, setting by setting; an interval where the counts are known, as for other samples."""
+    from holdfast.cli.tables import benchmark_scores
+    from holdfast.metrics.unpaired import unpaired
+
+    scores = benchmark_scores(benchmark, store)
+    made = unpaired(scores, one, other, settings=wanted)
+    if json or csv:
+        records = [each.record() for each in made]
+        print_json(records) if json else print_csv(records)
+        return
+    show_table(
+        ["setting", one, other, "difference", "unit", "verdict"],
+        [[each.setting, *each.texts(), each.unit, each.verdict] for each in made],
+        right=[one, other, "difference"],
+        latex=latex,
+    )
+    err.print("printed or imported scores: not paired, an interval only where the count is known")
 
 
 def _bounds(score: Score) -> tuple[float, float, float]:

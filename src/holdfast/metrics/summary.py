@@ -52,7 +52,8 @@ class Line:
 
 def line(rows: Rows) -> Line:
     """Top-5 only where there are more than five classes to choose from, and ten at least: else it says little."""
-    top5 = TopK(k=5)(rows) if rows.footer.card.classes >= 10 else None
+    has_ranks = rows.table.column("rank").null_count < len(rows)  # published predictions come without logits
+    top5 = TopK(k=5)(rows) if rows.footer.card.classes >= 10 and has_ranks else None
     return Line(rows.footer, accuracy(rows), top5, int(rows.failed.sum()))
 
 

@@ -2,6 +2,7 @@
 
 rows/RUN.parquet              complete runs; present means complete
 parts/RUN/SHARD.parquet       finished shards of a run under way; gone once the run is whole
+scores/NAME.KEY.parquet       scores that others published, as they were imported
 gallery/RUN.parquet           a few samples before and after, as PNG, for reports
 damaged/                      files that failed their check, kept for inspection, never read
 index.json                    derived from the footers; delete it at any time
@@ -26,6 +27,7 @@ from holdfast.core.errors import HoldfastError, HoldfastWarning
 from holdfast.store.files import Files
 from holdfast.store.footer import Footer
 from holdfast.store.rows import Rows, digest, is_named, joined
+from holdfast.store.scores import FOLDER, Scores, from_parquet, to_parquet
 
 if TYPE_CHECKING:
     import duckdb
@@ -100,7 +102,29 @@ class Store:
         table = pa.table({name: pa.array(values, kinds[name]) for name, values in columns.items()})
         self.files.write(f"gallery/{key}{SUFFIX}", _encoded(table))
 
+    def add_scores(self, scores: Scores) -> bool:
+        """Keeps imported scores, written once: False where the same were there already."""
+        name = f"{FOLDER}/{scores.benchmark}.{scores.key}{SUFFIX}"
+        if self.files.exists(name):
+            return False
+        self.files.write(name, to_parquet(scores))
+        return True
+
+    def add_rows(self, rows: Rows) -> bool:
+        """Keeps the rows of a run that others made; False where they were there already."""
+        name = _row_name(rows.footer.key)
+        if self.files.exists(name):
+            return False
+        self.files.write(name, _encoded(rows.table))
+        return True
+
     # reading
+
+    def scores(self, benchmark: str | None = None) -> list[Scores]:
+        """The scores that were imported, of one benchmark or of all."""
+        names = self.files.names(FOLDER, SUFFIX)
+        kept = [from_parquet(self.files.read(name), name) for name in names if _is_of(name, benchmark)]
+        return [scores for scores in kept if benchmark in (None, scores.benchmark)]
 
     def has(self, key: str) -> bool:
         """Whether the run is done. A damaged file is moved aside, so that the run is done again."""
@@ -150,6 +174,12 @@ class Store:
             try:
                 findings.append(Finding(name, None, len(self._read(name))))
             except Damaged as error:
+                findings.append(Finding(name, error.problem))
+        for name in self.files.names(FOLDER, SUFFIX):
+            try:
+                from_parquet(self.files.read(name), name)
+                findings.append(Finding(name, None))
+            except HoldfastError as error:
                 findings.append(Finding(name, error.problem))
         return findings
 
@@ -229,6 +259,10 @@ class Store:
 
 
 HINT = "`holdfast evaluate` with the same arguments moves it aside and measures again"
+
+
+def _is_of(name: str, benchmark: str | None) -> bool:
+    return benchmark is None or name.startswith(f"{FOLDER}/{benchmark}.")
 
 
 def _row_name(key: str) -> str:

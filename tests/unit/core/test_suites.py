@@ -55,6 +55,21 @@ def test_a_suite_of_ones_own(tmp_path: Path) -> None:
         load_suite(str(path))
 
 
+def test_the_columns_of_a_board_bring_their_scenarios(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'title = "Mine"\ndataset = "d"\nscenarios = ["{dataset}"]\n'
+        '[[board]]\nname = "clean"\nscenarios = ["{dataset}"]\n'
+        '[[board]]\nname = "changed"\nscenarios = ["{dataset}+a:severity={1,2}", "e"]\n'
+        '[[board]]\nname = "all"\nof = ["clean", "changed"]\n'
+    )
+    suite = load_suite(str(path))
+    assert suite.scenarios == ("d", "d+a:severity=1", "d+a:severity=2", "e")
+    assert suite.sort == "clean"
+    assert suite.board[1].scenarios == (("d+a:severity=1", "d+a:severity=2"), ("e",))
+    assert suite.board[2].of == ("clean", "changed")
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -64,6 +79,11 @@ def test_a_suite_of_ones_own(tmp_path: Path) -> None:
         ('title = "x"\nscenarios = [1]', "`scenarios` must be a list of texts"),
         ('title = "x"\nscenarios = []\nsample = 3', "no field `sample`"),
         ('title = "x"\nscenarios = []\nsamples = "3"', "`samples` must be a whole number"),
+        ('title = "x"\nboard = ["a"]', "`board` must be tables"),
+        ('title = "x"\n[[board]]\ntitle = "a"', "a column of a board needs `name`"),
+        ('title = "x"\n[[board]]\nname = "a"\nsetting = ["b"]', "no field `setting` in a column"),
+        ('title = "x"\n[[board]]\nname = "a"\nof = ["b"]', "is made of `b`, which no column before it is"),
+        ('title = "x"\nsort = "b"\n[[board]]\nname = "a"', "`sort` names no column"),
     ],
 )
 def test_a_wrong_suite_says_what_is_wrong(tmp_path: Path, text: str, problem: str) -> None:

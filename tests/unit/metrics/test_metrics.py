@@ -144,7 +144,8 @@ def test_comparisons_need_models_and_scenarios_in_common(
 
 
 def test_every_metric_scores_rows(rows_for: RowsFor, footer_for: FooterFor) -> None:
-    rows = rows_for([True, False] * 10, footer=footer_for(changes=ATTACK))
+    radii = np.array([np.inf, 0.5] * 10, np.float32)
+    rows = rows_for([True, False] * 10, footer=footer_for(changes=ATTACK), radii=radii)
     for name in registry.entries("metric"):
         score = registry.build(registry.bind("metric", name))(rows, rows)
         assert isinstance(score, Score)

@@ -1,0 +1,133 @@
+"""The command that predicts accuracy under a shift without its labels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.cli.names import measured_model, measured_scenarios
+from holdfast.cli.output import STORE, JsonOption, StoreOption, err, interval, out, print_json, print_table
+
+if TYPE_CHECKING:
+    from holdfast.store import Rows, Store
+    from holdfast.trends.agreement_line import Method, Prediction
+
+
+def predict(
+    reference: Annotated[str, typer.Option("--x", help="The scenario without the shift, whose labels are used.")],
+    shifted: Annotated[str, typer.Option("--y", help="The scenario to predict; its labels are not used.")],
+    model: Annotated[list[str] | None, typer.Option("--model", help="Only these models.")] = None,
+    method: Annotated[
+        str, typer.Option("--method", help="aline-d (solves all pairs together) or aline-s (one line for all).")
+    ] = "aline-d",
+    check: Annotated[bool, typer.Option("--check", help="Also show what the labels say, where there are any.")] = False,
+    draws: Annotated[int, typer.Option("--draws", help="How often samples are drawn again for the intervals.")] = 500,
+    store: StoreOption = STORE,
+    json: JsonOption = False,
+) -> None:
+    """Accuracy under a shift without its labels, from how often models agree; robust accuracy if both are attacked."""
+    from holdfast.core.errors import Misuse
+    from holdfast.store import Store
+    from holdfast.trends.agreement_line import predict_accuracy
+    from holdfast.trends.answers import side_by_side
+
+    if draws < 1:
+        raise Misuse(f"--draws is 1 or more, got {draws}")
+    kept = Store(store)
+    reference, shifted = measured_scenarios(kept, [reference, shifted])
+    models = [measured_model(kept, text) for text in model or ()]
+    before, after = _measured(kept, reference, models), _measured(kept, shifted, models)
+    both = [name for name in before if name in after]
+    if not both:
+        raise Misuse(f"no model was measured under both `{reference}` and `{shifted}`", hint="see `holdfast scores`")
+    one, other = (side_by_side({name: rows[name] for name in both}) for rows in (before, after))
+    made = predict_accuracy(
+        both,
+        one.predictions,
+        one.labels,
+        other.predictions,
+        method=_method(method),
+        same_samples=one.ids == other.ids,
+        draws=draws,
+    )
+    actual = dict(zip(both, other.correct.mean(axis=1).tolist(), strict=True)) if check else {}
+    if one.left_out or other.left_out:
+        err.print(f"{one.left_out + other.left_out} samples left out: not every model saw them")
+    if json:
+        print_json(_record(made, reference, shifted, actual) | {"left_out": one.left_out + other.left_out})
+        return
+    columns = ["model", "without the shift", "predicted under it", *(["measured"] if check else [])]
+    rows = [
+        [each.model, f"{100 * each.reference:.1f} %", interval(each.accuracy)]
+        + ([f"{100 * actual[each.model]:.1f} %"] if check else [])
+        for each in made.models
+    ]
+    print_table(columns, rows, right=["without the shift", "measured"])
+    line = made.line
+    out.print(
+        f"\nagreement of {line.pairs} pairs: R² {line.r2:.3f}, slope {line.slope:.3f}, intercept {line.intercept:.3f} "
+        "(probit)" + (f"; {line.at_edge} pairs agree always or never" if line.at_edge else "")
+    )
+    if check:
+        apart = [abs(each.accuracy.value - actual[each.model]) for each in made.models]
+        out.print(f"mean absolute error {100 * sum(apart) / len(apart):.1f} points")
+    if not line.holds:
+        err.print("agreement is not on a line (R² at most 0.95): do not rely on these predictions")
+
+
+def _method(name: str) -> Method:
+    from holdfast.core.errors import unknown
+
+    methods: dict[str, Method] = {"aline-d": "aline-d", "aline-s": "aline-s"}
+    if name not in methods:
+        raise unknown("method", name, methods)
+    return methods[name]
+
+
+def _measured(store: Store, scenario: str, models: list[str]) -> dict[str, Rows]:
+    """The largest run of each model under a scenario."""
+    from holdfast.core.errors import unknown
+    from holdfast.metrics.summary import largest
+
+    footers = list(store.footers().values())
+    if scenario not in {footer.scenario for footer in footers}:
+        raise unknown("measured scenario", scenario, {footer.scenario for footer in footers})
+    found: dict[str, Rows] = {}
+    for footer in sorted(largest(footers), key=lambda footer: (footer.model, footer.n)):
+        if footer.scenario == scenario and (not models or footer.model in models):
+            found[footer.model] = store.read(footer.key)
+    for name in models:
+        if name not in found:
+            raise unknown("model measured under it", name, found)
+    return found
+
+
+def _record(made: Prediction, reference: str, shifted: str, actual: dict[str, float]) -> dict[str, object]:
+    line = made.line
+    return {
+        "x": reference,
+        "y": shifted,
+        "method": made.method,
+        "line": {
+            "slope": line.slope,
+            "intercept": line.intercept,
+            "r2": line.r2,
+            "spread": line.spread,
+            "pairs": line.pairs,
+            "at_edge": line.at_edge,
+            "holds": line.holds,
+        },
+        "models": [
+            {
+                "model": each.model,
+                "reference": each.reference,
+                "predicted": each.accuracy.value,
+                "low": each.accuracy.low,
+                "high": each.accuracy.high,
+                "n": each.accuracy.n,
+            }
+            | ({"measured": actual[each.model]} if each.model in actual else {})
+            for each in made.models
+        ],
+    }

@@ -1,0 +1,87 @@
+"""Tables of published, imported and measured scores, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from holdfast.core.table import Table
+    from holdfast.store import Store
+    from holdfast.store.scores import Scores
+
+
+def benchmark_scores(name: str, store: Store, *, needs: Sequence[str] = ()) -> Scores:
+    """A benchmark as imported into the store where it was, else as its paper prints it; `store` is its own runs.
+
+    A paper may print scores that its files lack: where an import does not have what is needed, the print counts.
+    """
+    from holdfast.core.errors import Misuse, unknown
+    from holdfast.store.exporting import measured
+    from holdfast.store.published import benchmarks, published
+
+    if name == "store":
+        return measured(store)
+    imported = store.scores(name)
+    if len(imported) > 1:
+        files = ", ".join(str(scores.origin) for scores in imported)
+        raise Misuse(f"{len(imported)} imported files hold `{name}`: {files}", hint="keep one of them in the store")
+    if imported and (name not in benchmarks() or set(needs) <= set(imported[0].table.settings)):
+        return imported[0]
+    if name in benchmarks():
+        return published(name)
+    raise unknown("benchmark", name, {"store", *benchmarks(), *(scores.benchmark for scores in store.scores())})
+
+
+def own_models(benchmark: str, store: Store, spelled: Callable[[str], str]) -> Table | None:
+    """The models of a store under the scores of the benchmark's suite; None where it has no suite or no model."""
+    from holdfast.core.suites import load_suite, suites
+    from holdfast.core.table import table
+    from holdfast.metrics.board import board
+
+    if benchmark not in suites() or not store.footers():
+        return None
+    suite = load_suite(benchmark)
+    if not suite.board:
+        return None
+    entries = [entry for entry in board(suite, store, spelled=spelled).entries if entry.origin == "measured"]
+    scores = {
+        (entry.model, name): cell.score
+        for entry in entries
+        for name, cell in entry.cells.items()
+        if cell.score is not None
+    }
+    counts = {key: score.n for key, score in scores.items()}
+    return table({key: score.value for key, score in scores.items()}, counts=counts, source="measured here")
+
+
+def joined(one: Table, other: Table | None) -> Table:
+    """The models of both tables under the settings of the first; of a name in both, the first counts."""
+    from holdfast.store.scores import grid
+
+    if other is None:
+        return one
+    cells, counts, sources = {}, {}, {}
+    for table in (other, one):
+        for i, model in enumerate(table.models):
+            for j, setting in enumerate(table.settings):
+                if setting in one.settings and table.values[i, j] == table.values[i, j]:
+                    cells[model, setting] = float(table.values[i, j])
+                    counts[model, setting] = int(table.counts[i, j])
+                    sources[model, setting] = table.source_of(model, setting)
+    order = sorted(cells, key=lambda key: one.settings.index(key[1]))
+    return grid({key: cells[key] for key in order}, counts=counts, facts=one.facts, sources=dict(sources))
+
+
+def spelling(store: Store) -> Callable[[str], str]:
+    """How the scenarios of a suite are written in rows; a store without rows needs no components for it."""
+    known = {footer.scenario for footer in store.footers().values()}
+
+    def spelled(text: str) -> str:
+        if not known or text in known:
+            return text
+        from holdfast.core.registry import registry
+
+        return str(registry.scenario(text))
+
+    return spelled

@@ -1,0 +1,93 @@
+"""Scores of many models under many settings: what fits, boards and plots are made of, measured here or published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from holdfast.core.errors import Misuse, unknown
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """One number per model and setting.
+
+    `values` (models, settings) are fractions, NaN where there is none; `counts` how many samples each rests on, 0 where
+    nobody said. `facts` says what is known of a model (`type`, `paper`, …), `sources` where the numbers of a setting,
+    or of a (model, setting), come from; `source` where all others do.
+    """
+
+    models: tuple[str, ...]
+    settings: tuple[str, ...]
+    values: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    facts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    sources: Mapping[str | tuple[str, str], str] = field(default_factory=dict)
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        shape = (len(self.models), len(self.settings))
+        assert self.values.shape == shape, f"values of shape {self.values.shape} for {shape}"
+        assert self.counts.shape == shape, f"counts of shape {self.counts.shape} for {shape}"
+        for what, names in (("model", self.models), ("setting", self.settings)):
+            if len(set(names)) != len(names):
+                twice = next(name for i, name in enumerate(names) if name in names[:i])
+                raise Misuse(f"the {what} `{twice}` stands twice in a table")
+
+    def column(self, setting: str) -> NDArray[np.float64]:
+        """The scores of every model under a setting."""
+        return self.values[:, self._place(setting)]
+
+    def count(self, setting: str) -> NDArray[np.int64]:
+        return self.counts[:, self._place(setting)]
+
+    def of(self, models: Iterable[str]) -> Table:
+        """The rows of some models, in that order."""
+        places = {name: i for i, name in enumerate(self.models)}
+        wanted = list(models)
+        for name in wanted:
+            if name not in places:
+                raise unknown("model", name, places, otherwise="it must be in the table")
+        index = [places[name] for name in wanted]
+        return replace(self, models=tuple(wanted), values=self.values[index], counts=self.counts[index])
+
+    def where(self, kept: Sequence[bool] | NDArray[np.bool_]) -> Table:
+        """The rows that are kept."""
+        return self.of(name for name, keep in zip(self.models, kept, strict=True) if keep)
+
+    def fact(self, model: str, name: str) -> str:
+        return self.facts.get(model, {}).get(name, "")
+
+    def source_of(self, model: str, setting: str) -> str:
+        """Where a number comes from."""
+        return self.sources.get((model, setting)) or self.sources.get(setting) or self.source
+
+    def _place(self, setting: str) -> int:
+        if setting not in self.settings:
+            raise unknown("setting", setting, dict.fromkeys(self.settings), otherwise="it must be in the table")
+        return self.settings.index(setting)
+
+
+def table(
+    cells: Mapping[tuple[str, str], float],
+    *,
+    counts: Mapping[tuple[str, str], int] | None = None,
+    facts: Mapping[str, Mapping[str, str]] | None = None,
+    source: str = "",
+) -> Table:
+    """A table of cells (model, setting) → fraction; models and settings in order of first appearance."""
+    import numpy as np
+
+    models, settings = (tuple(dict.fromkeys(key[i] for key in cells)) for i in (0, 1))
+    values = np.full((len(models), len(settings)), np.nan)
+    numbers = np.zeros(values.shape, dtype=np.int64)
+    row, column = ({name: i for i, name in enumerate(names)} for names in (models, settings))
+    for (model, setting), value in cells.items():
+        values[row[model], column[setting]] = value
+        numbers[row[model], column[setting]] = (counts or {}).get((model, setting), 0)
+    return Table(models, settings, values, numbers, facts or {}, {}, source)

@@ -1,0 +1,291 @@
+"""Posterior agreement: how much two sets of logits of the same samples say the same, at the best common temperature.
+
+No labels are needed, and the logits may be of any modality: clean and attacked, two domains, two models. The maximum
+over the inverse temperature is found exactly. The objective is not concave, as the paper's Theorem 3.3 has it: it can
+have several maxima, so every bracket of a scan is refined and the largest counts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.intervals import wilson
+from holdfast.core.types import Score
+from holdfast.metrics.agreement_adam import adam_maximum
+from holdfast.metrics.agreement_curve import STEP, Array, Ladder, Pair
+from holdfast.metrics.resampling import RESAMPLES, percentiles, resampled_sums
+
+MODES = ("exact", "adam")
+EPOCHS = 500  # of the paper's adversarial experiments; 1000 in its domain experiments
+PROBES = 50_000  # logits on which the first guess is made: of 64 samples at least, 512 at most
+CLOSE = 1e-5  # of β: the error left by a Newton step this small is its square
+ITERATIONS = 200
+NODES = 13  # of the grid on which resamples are maximised
+LARGEST = 1e150  # no β beyond: its square would overflow
+
+
+class Side(NamedTuple):
+    """One end of a bracket, F and F' there."""
+
+    beta: float
+    value: float
+    slope: float
+
+
+class Maximum(NamedTuple):
+    """A maximum of F and where it is."""
+
+    beta: float
+    total: float
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """The posterior agreement of two sets of logits.
+
+    `score` lies in [0, ln classes], in nats per sample; `beta` is the inverse temperature of the maximum (inf where
+    all predictions agree), with its interval; `total` is the unnormalised F ≤ 0 of the paper's plots; `maxima` are all
+    local ones, so that more than one tells that a local search may stop at the wrong one.
+    """
+
+    score: Score
+    beta: Score
+    total: float
+    classes: int
+    same: Score
+    maxima: tuple[Maximum, ...]
+    mode: str
+
+    @property
+    def share(self) -> float:
+        """The agreement as a share of the largest possible, ln classes."""
+        return self.score.value / math.log(self.classes)
+
+    def record(self) -> dict[str, object]:
+        """Flat and plain, for CSV and JSON. An infinite β is the text `inf`: JSON has no such number."""
+        flat = {
+            f"{name}{part}": getattr(score, field)
+            for name, score in (("pa", self.score), ("beta", self.beta), ("afr_p", self.same))
+            for part, field in (("", "value"), ("_low", "low"), ("_high", "high"))
+        }
+        return {
+            **{name: "inf" if number == math.inf else number for name, number in flat.items()},
+            "f": self.total,
+            "n": self.score.n,
+            "classes": self.classes,
+            "share_of_largest": self.share,
+            "mode": self.mode,
+            "maxima": [{"beta": "inf" if beta == math.inf else beta, "f": total} for beta, total in self.maxima],
+        }
+
+
+def posterior_agreement(
+    one: ArrayLike,
+    other: ArrayLike,
+    *,
+    mode: str = "exact",
+    resamples: int = RESAMPLES,
+    epochs: int = EPOCHS,
+    seed: int = 0,
+) -> Agreement:
+    """PA = max over β ≥ 0 of F(β) / N + ln K, with a bootstrap interval over samples.
+
+    `mode="adam"` repeats the authors' optimiser instead (β from 1, learning rate 0.1, batches of 16, best epoch), for
+    comparison with their curves. `resamples=0` leaves the intervals out.
+    """
+    pair = checked(one, other)
+    if mode not in MODES:
+        raise Misuse(f"a mode is {' or '.join(MODES)}, got `{mode}`")
+    if mode == "adam":
+        found: tuple[Maximum, ...] = (Maximum(*adam_maximum(pair, epochs=epochs)),)
+    else:
+        found = maxima(pair)
+    best = max(found, key=lambda each: each.total)
+    value = _normalised(best.total, pair)
+    same = int((pair.gaps == 0).sum())
+    if not resamples:
+        score, beta = (Score(number, math.nan, math.nan, pair.n) for number in (value, best.beta))
+    elif math.isinf(best.beta):
+        # nothing differs, so resampling shows no spread: take the share of agreement as low as Wilson's interval has it
+        score = Score(value, max(0.0, value - _entropy(wilson(same, pair.n).low)), value, pair.n)
+        beta = Score(best.beta, math.nan, math.inf, pair.n)
+    else:
+        score, beta = _intervals(pair, best, found, value, resamples=resamples, seed=seed)
+    return Agreement(score, beta, best.total, pair.classes, wilson(same, pair.n), found, mode)
+
+
+def checked(one: ArrayLike, other: ArrayLike) -> Pair:
+    """Two sets of logits that can be compared, or an error that says why not."""
+    sides = [_floats(side) for side in (one, other)]
+    for which, side in zip(("first", "second"), sides, strict=True):
+        if side.ndim != 2:
+            raise Misuse(f"logits are samples x classes, the {which} set has {side.ndim} dimensions: {side.shape}")
+        if side.shape[1] < 2:
+            raise Misuse(
+                f"the {which} set of logits has one column, it takes two classes at least",
+                hint="give one logit per class; for a single score s of two classes, use the columns 0 and s",
+            )
+        if not len(side):
+            raise Misuse(f"the {which} set of logits has no samples")
+        bad = ~np.isfinite(side).all(axis=1)
+        if bad.any():
+            raise HoldfastError(
+                f"{int(bad.sum())} of {len(side)} samples of the {which} set have logits that are NaN or infinite, "
+                f"row {int(bad.argmax())} first",
+                hint="drop these samples from both sets, and say how many",
+            )
+    if sides[0].shape != sides[1].shape:
+        shapes = " and ".join(f"{n} x {k}" for n, k in (side.shape for side in sides))
+        raise Misuse(
+            f"the two sets of logits differ in shape: {shapes} (samples x classes)",
+            hint="both must be of the same samples, in the same order, over the same classes",
+        )
+    return Pair(*sides)
+
+
+def maxima(pair: Pair) -> tuple[Maximum, ...]:
+    """Every local maximum of F over β ≥ 0 that could be the global one, in order of β."""
+    if pair.limit == 0:
+        return (Maximum(math.inf, 0.0),)
+    probe = _probe(pair)
+    best = max(pair.floor, pair.limit, pair.value(probe))
+    found = [_refined(pair, *bracket) for bracket in _brackets(pair, pair.ladder(*_rungs(*_range(pair, best))))]
+    if pair.limit > -math.inf:
+        found.append(Maximum(math.inf, pair.limit))
+    if pair.outline.bend <= 0 or not found:
+        found.insert(0, Maximum(0.0, pair.floor))
+    return tuple(found)
+
+
+def _probe(pair: Pair) -> float:
+    """Where F is largest for a part of the samples, roughly: only to narrow the range of the scan."""
+    part = pair.part(min(max(64, PROBES // pair.classes), 512))
+    ladder = part.ladder(*_rungs(*_range(part, part.floor)))
+    top = int(ladder.values.argmax())
+    return float(ladder.betas[top]) if ladder.values[top] > part.floor else 0.0
+
+
+def _range(pair: Pair, best: float) -> tuple[float, float]:
+    """The β outside of which F is surely below `best`.
+
+    Below: F(β) ≤ F(0) + β · reach. Above: g_i ≤ 0 where the predictions agree, g_i ≤ ln K - β · gap_i where not.
+    """
+    gaps, reach, spread, _ = pair.outline
+    if spread == 0:
+        return 0.5, 1.0
+    smallest = 1e-3 / spread  # below it F is a parabola, whose sign is checked apart
+    low = max(smallest, (best - pair.floor) / reach if reach > 0 else smallest)
+    apart = gaps[gaps > 0]
+    # with ties only F is flat by 1e6 / spread, unless logits differ by less than a millionth of their range
+    high = (len(apart) * math.log(pair.classes) - best) / float(apart.sum()) if len(apart) else 1e6 / spread
+    return low, min(max(high, 2 * low), LARGEST)
+
+
+def _rungs(low: float, high: float) -> tuple[int, int]:
+    """Whole powers of the step that enclose the range: the same points for any order of the samples."""
+    first = math.floor(math.log(low, STEP))
+    return first, max(math.ceil(math.log(high, STEP)), first + 1)
+
+
+def _brackets(pair: Pair, ladder: Ladder) -> list[tuple[Side, Side]]:
+    """Neighbouring β between which F' turns from positive to negative."""
+    sides = [Side(*map(float, side)) for side in zip(*ladder, strict=True)]
+    if pair.outline.bend > 0:
+        sides.insert(0, Side(0.0, pair.floor, math.inf))  # F' is 0 at 0 itself, and positive just above
+    return [(low, high) for low, high in itertools.pairwise(sides) if low.slope > 0 >= high.slope]
+
+
+def _refined(pair: Pair, left: Side, right: Side) -> Maximum:
+    """Newton on F' = 0 inside a bracket; a step that leaves it, or would go to a minimum, halves it instead."""
+    low, high = left.beta, right.beta
+    beta = high / 2 if math.isinf(left.slope) else _cubic_top(left, right)
+    for _ in range(ITERATIONS):
+        value, slope, bend = pair.curve(beta)
+        low, high = (beta, high) if slope > 0 else (low, beta)
+        step = -slope / bend if bend < 0 else math.inf
+        if abs(step) <= CLOSE * beta:
+            return Maximum(beta + step, value + slope * step / 2)
+        beta = beta + step if low < beta + step < high else (low + high) / 2
+    return Maximum(beta, pair.value(beta))
+
+
+def _cubic_top(left: Side, right: Side) -> float:
+    """Where the cubic in ln β with these values and slopes is largest: a start for Newton within a thousandth."""
+    width = math.log(right.beta / left.beta)
+    rise = (right.value - left.value) / width
+    first, last = left.slope * left.beta, right.slope * right.beta
+    # the derivative along the bracket, from 0 to 1, is first + 2·b·x + 3·c·x²
+    b, c = 3 * rise - 2 * first - last, first + last - 2 * rise
+    root = math.sqrt(max(b * b - 3 * c * first, 0.0))
+    place = first / (root - b) if root > b else 0.5
+    return left.beta * math.exp(width * min(max(place, 0.01), 0.99))
+
+
+def _intervals(
+    pair: Pair, best: Maximum, found: tuple[Maximum, ...], value: float, *, resamples: int, seed: int
+) -> tuple[Score, Score]:
+    """Percentile intervals of PA and β: F of every resample along a grid about the maximum, then a parabola in ln β."""
+    centre = best.beta if best.beta > 0 else 1 / (pair.outline.spread or 1)
+    around = centre * np.exp(_width(pair, centre) * np.linspace(-1, 1, NODES))
+    others = [each.beta for each in found if each is not best and 0 < each.beta < math.inf]
+    apart = (pair.gaps > 0).astype(np.float64)[:, None]
+    sums = resampled_sums(np.hstack([pair.terms([*around, *others]), apart]), resamples=resamples, seed=seed)
+    totals, betas = _peaks(np.log(around), sums[:, : len(around)])
+    for j, beta in enumerate(others, start=len(around)):
+        better = sums[:, j] > totals
+        totals, betas = np.where(better, sums[:, j], totals), np.where(better, beta, betas)
+    flat = totals < pair.floor
+    totals, betas = np.where(flat, pair.floor, totals), np.where(flat, 0.0, betas)
+    unanimous = sums[:, -1] == 0  # a resample in which all predictions agree
+    totals, betas = np.where(unanimous, 0.0, totals), np.where(unanimous, math.inf, betas)
+    values = np.clip(totals / pair.n + math.log(pair.classes), 0, math.log(pair.classes))
+    return percentiles(value, values, pair.n), percentiles(best.beta, betas, pair.n)
+
+
+def _width(pair: Pair, beta: float) -> float:
+    """Half the width of a grid in ln β that holds the maximum of nearly every resample: six standard errors."""
+    near = pair.terms([beta * (1 - 1e-4), beta, beta * (1 + 1e-4)])
+    slopes = (near[:, 2] - near[:, 0]) / 2e-4
+    bend = float((near[:, 0] - 2 * near[:, 1] + near[:, 2]).sum()) / 1e-8
+    error = math.sqrt(float((slopes * slopes).sum())) / -bend if bend < 0 else math.inf
+    return min(max(6 * error, 1e-3), math.log(16))
+
+
+def _peaks(places: Array, values: Array) -> tuple[Array, Array]:
+    """The top of the parabola through the largest point and its neighbours, per row; e to the place where it is."""
+    every = np.arange(len(values))
+    top = np.clip(values.argmax(axis=1), 1, len(places) - 2)
+    left, middle, right = (values[every, top + k] for k in (-1, 0, 1))
+    bend = left - 2 * middle + right
+    with np.errstate(divide="ignore", invalid="ignore"):
+        move = np.where(bend < 0, (left - right) / (2 * bend), 0.0)
+    move = np.clip(move, -1, 1)
+    height = middle + move * (right - left) / 2 + move * move * bend / 2
+    return np.maximum(height, values.max(axis=1)), np.exp(places[top] + move * (places[1] - places[0]))
+
+
+def _normalised(total: float, pair: Pair) -> float:
+    """F / N + ln K, without the rounding that would leave [0, ln K]."""
+    largest = math.log(pair.classes)
+    return min(max(total / pair.n + largest, 0.0), largest)
+
+
+def _entropy(share: float) -> float:
+    """What equal margins cost when this share agrees: the closed form -F / N = -a ln a - (1 - a) ln(1 - a)."""
+    if share in (0.0, 1.0):
+        return 0.0
+    return -share * math.log(share) - (1 - share) * math.log(1 - share) if share > 0.5 else math.log(2)
+
+
+def _floats(side: ArrayLike) -> NDArray[np.floating]:
+    array = np.asarray(side)
+    if array.dtype.kind not in "fiub":
+        raise Misuse(f"logits are numbers, got {array.dtype}")
+    return array if array.dtype.kind == "f" else array.astype(np.float64)

@@ -1,0 +1,159 @@
+"""Posterior agreement and attack failure rates of rows, also as ever more of a set is attacked or shifted.
+
+AFR_T is the accuracy on the changed set, AFR_P the share of predictions that stay; both as in the posterior agreement
+paper, whose curves run over ratios 0.1 to 1 (adversarial) and 0.2 to 1 (shift).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.intervals import wilson
+from holdfast.core.registry import register
+from holdfast.core.types import Score
+from holdfast.metrics.accuracy import accuracy, aligned
+from holdfast.metrics.agreement import Agreement, posterior_agreement
+from holdfast.metrics.ratios import adversarial_ratio, shift_ratio
+from holdfast.metrics.resampling import RESAMPLES, percentiles, resampled_sums
+from holdfast.store.rows import Rows
+
+ADVERSARIAL_RATIOS = tuple(tenth / 10 for tenth in range(11))
+SHIFT_RATIOS = (0.2, 0.4, 0.6, 0.8, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RatioPoint:
+    """What a set is worth of which the share `ratio` is changed; `left_out` samples had no usable answer."""
+
+    ratio: float
+    agreement: Agreement
+    afr_t: Score
+    afr_p: Score
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    """Mean confidence before, on samples the model gets right, and after, on those of them that the change broke."""
+
+    before: Score
+    after: Score
+    before_values: NDArray[np.float64]
+    after_values: NDArray[np.float64]
+
+    @property
+    def notices(self) -> bool:
+        """Whether the model is less sure where it was broken: the intervals do not overlap."""
+        return self.after.high < self.before.low
+
+
+def afr_t(changed: Rows) -> Score:
+    """Attack failure rate against the truth: accuracy on the changed set."""
+    return accuracy(changed)
+
+
+def afr_p(reference: Rows, changed: Rows) -> Score:
+    """Attack failure rate against the prediction: the share of samples that keep it. No usable answer keeps nothing."""
+    before = aligned(reference, changed.ids).predictions
+    return wilson(int((before == changed.predictions).sum()), len(changed))
+
+
+def agreement_of_rows(
+    reference: Rows, changed: Rows, *, mode: str = "exact", resamples: int = RESAMPLES
+) -> tuple[Agreement, int]:
+    """Posterior agreement of two runs on the same samples, and how many without a usable answer it leaves out."""
+    reference = aligned(reference, changed.ids)
+    one, other = full_logits(reference), full_logits(changed)
+    known = np.isfinite(one).all(axis=1) & np.isfinite(other).all(axis=1)
+    if not known.any():
+        raise HoldfastError("no sample has logits in both runs", hint="`holdfast scores` shows why samples failed")
+    made = posterior_agreement(one[known], other[known], mode=mode, resamples=resamples)
+    return made, int((~known).sum())
+
+
+def over_adversarial_ratio(
+    clean: Rows, attacked: Rows, *, ratios: Sequence[float] = ADVERSARIAL_RATIOS, resamples: int = RESAMPLES
+) -> list[RatioPoint]:
+    """PA and AFR as ever more samples are attacked, those with the smallest perturbation first; needs no new run."""
+    return _along(clean, attacked, adversarial_ratio, ratios, resamples)
+
+
+def over_shift_ratio(
+    reference: Rows, shifted: Rows, *, ratios: Sequence[float] = SHIFT_RATIOS, resamples: int = RESAMPLES
+) -> list[RatioPoint]:
+    """PA and AFR as ever more samples are shifted."""
+    return _along(reference, shifted, shift_ratio, ratios, resamples)
+
+
+def confidence_before_after(reference: Rows, changed: Rows, *, resamples: int = RESAMPLES) -> Confidence:
+    """How sure the model is where it was right, and where the change then broke it."""
+    reference = aligned(reference, changed.ids)
+    right = reference.correct
+    broken = right & ~changed.correct
+    before, after = reference.confidence[right], changed.confidence[broken]
+    before, after = before[~np.isnan(before)], after[~np.isnan(after)]
+    return Confidence(_mean(before, resamples), _mean(after, resamples), before, after)
+
+
+def full_logits(rows: Rows) -> NDArray[np.floating]:
+    """All logits of a run, with the prediction as decided before they were rounded: no ties by storage."""
+    logits = rows.logits
+    if logits is None:
+        raise HoldfastError(
+            f"run {rows.footer.key} keeps only its largest logits, posterior agreement takes all",
+            hint="write all logits to a file and give that: holdfast agree A.npy B.npy",
+        )
+    said = rows.predictions
+    known = np.flatnonzero(~np.isnan(said) & ~np.isnan(logits).any(axis=1))
+    top = rows.floats("prediction_logit")[known].astype(np.float32)
+    made = logits.copy()
+    made[known] = np.minimum(made[known], np.nextafter(top, np.float32(-np.inf))[:, None])
+    made[known, said[known].astype(np.int64)] = top
+    return made
+
+
+@register("metric", "posterior-agreement", source="the posterior agreement paper; see docs/metrics.md")
+class PosteriorAgreement:
+    """Overlap of the posteriors before and after the change at the best common temperature, in nats, up to ln classes.
+
+    None without reference rows.
+    """
+
+    def __call__(self, rows: Rows, reference: Rows | None = None) -> Score | None:
+        return None if reference is None else agreement_of_rows(reference, rows)[0].score
+
+
+@register("metric", "prediction-agreement", source="the posterior agreement paper; see docs/metrics.md")
+class PredictionAgreement:
+    """AFR_P: share of samples whose prediction is the same before and after the change. None without reference rows."""
+
+    def __call__(self, rows: Rows, reference: Rows | None = None) -> Score | None:
+        return None if reference is None else afr_p(reference, rows)
+
+
+def _along(
+    reference: Rows,
+    changed: Rows,
+    mixed: Callable[[Rows, Rows, float], Rows],
+    ratios: Sequence[float],
+    resamples: int,
+) -> list[RatioPoint]:
+    made = []
+    for ratio in ratios:
+        rows = mixed(reference, changed, ratio)
+        agreement, left_out = agreement_of_rows(reference, rows, resamples=resamples)
+        made.append(RatioPoint(ratio, agreement, afr_t(rows), afr_p(reference, rows), left_out))
+    return made
+
+
+def _mean(values: NDArray[np.float64], resamples: int) -> Score:
+    if not len(values):
+        return Score(math.nan, math.nan, math.nan, 0)
+    sums = resampled_sums(values[:, None], resamples=resamples)[:, 0]
+    return percentiles(float(values.mean()), sums / len(values), len(values))

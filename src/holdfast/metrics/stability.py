@@ -1,0 +1,130 @@
+"""The stability constant of MultiRobustBench: how steeply accuracy falls between attacks of nearly equal difficulty.
+
+It is a largest slope over pairs of attacks, so one near-tie can set it; the pair is always told, and a conditioned
+form leaves out the pairs whose difficulties do not differ by more than chance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.intervals import CONFIDENCE, z_value
+from holdfast.core.types import Score
+from holdfast.metrics.multi_attack import Battery, Strength, knowledge
+from holdfast.metrics.resampling import percentiles
+
+Array = NDArray[np.float64]
+
+NEAR = 0.03  # the paper's α, on fractions
+TIE = 1e-12  # two best accuracies closer than this are the same number
+
+
+class Stability(NamedTuple):
+    """The constant, the pair that sets it, and how much their best known and own accuracies differ.
+
+    `pairs` of attacks were compared; with none, the constant is 0 as in the paper. `least_gap` is the smallest
+    difference in difficulty that was allowed for the pair: 0 as published, the margin of chance when conditioned.
+    """
+
+    constant: Score
+    known: Strength | None
+    other: Strength | None
+    gap: float
+    difference: float
+    pairs: int
+    least_gap: float
+
+
+def stability(
+    cells: Battery, trained: Mapping[str, float], *, near: float = NEAR, resamples: int = 0, seed: int = 0
+) -> Stability:
+    """As published: the largest |accuracy difference| / |difficulty difference| over pairs less than `near` apart.
+
+    The first of a pair is an attack seen in training (or none), the second any; ties in difficulty do not count. The
+    interval, where asked for and counts are known, redraws every cell on its own.
+    """
+    return _largest(cells, trained, near, np.zeros((len(cells), len(cells))), resamples, seed)
+
+
+def conditioned_stability(
+    cells: Battery,
+    trained: Mapping[str, float],
+    *,
+    near: float = NEAR,
+    confidence: float = CONFIDENCE,
+    resamples: int = 0,
+    seed: int = 0,
+) -> Stability:
+    """The same over pairs whose difficulties differ by more than chance, given the counts of the best accuracies."""
+    if not cells.best_n:
+        raise HoldfastError(
+            "a conditioned stability constant needs the count behind the best accuracies",
+            hint="give best_n: 30,000 for MultiRobustBench, three models on 10,000 images",
+        )
+    variance = cells.best * (1 - cells.best) / cells.best_n
+    least = z_value(confidence) * np.sqrt(variance[:, None] + variance[None, :])
+    if float(np.nanmin(least)) >= near:
+        raise Misuse(
+            f"with {cells.best_n} samples no two difficulties within {near:g} differ by more than chance",
+            hint="use more samples, or a larger `near`",
+        )
+    return _largest(cells, trained, near, least, resamples, seed)
+
+
+def _largest(
+    cells: Battery, trained: Mapping[str, float], near: float, least: Array, resamples: int, seed: int
+) -> Stability:
+    if cells.missing:
+        raise HoldfastError(
+            f"{cells.missing} of {len(cells)} accuracies are missing, and one of them may set the stability constant",
+            hint="measure them, or leave these attacks out of the battery",
+        )
+    seen = set(knowledge(cells.entries, trained).seen)
+    known = np.array([entry in seen for entry in cells.entries])
+    slopes = _slopes(cells.accuracies, cells.best, near, least)[known]
+    pairs = int(np.isfinite(slopes).sum())
+    if not pairs:
+        return Stability(Score(0.0, math.nan, math.nan, cells.n), None, None, math.nan, math.nan, 0, math.nan)
+    row, other = np.unravel_index(int(np.nanargmax(slopes)), slopes.shape)
+    first = int(np.flatnonzero(known)[row])
+    value = float(slopes[row, other])
+    constant = Score(value, math.nan, math.nan, cells.n)
+    if resamples and cells.n and cells.best_n:
+        constant = percentiles(value, _replicates(cells, known, near, least, resamples, seed), cells.n)
+    return Stability(
+        constant,
+        cells.entries[first],
+        cells.entries[int(other)],
+        float(abs(cells.best[first] - cells.best[other])),
+        float(abs(cells.accuracies[first] - cells.accuracies[other])),
+        pairs,
+        float(least[first, other]),
+    )
+
+
+def _slopes(accuracies: Array, best: Array, near: float, least: Array) -> Array:
+    """Slope of every pair, NaN for those that do not count."""
+    gaps = np.abs(best[:, None] - best[None, :])
+    counts = (gaps > TIE) & (gaps >= least) & (gaps < near)
+    differences = np.abs(accuracies[:, None] - accuracies[None, :])
+    made: Array = np.divide(differences, gaps, out=np.full(gaps.shape, np.nan), where=counts)
+    return made
+
+
+def _replicates(
+    cells: Battery, known: NDArray[np.bool_], near: float, least: Array, resamples: int, seed: int
+) -> Array:
+    random = np.random.default_rng(seed)
+    own = random.binomial(cells.n, cells.accuracies, (resamples, len(cells))) / cells.n
+    best = random.binomial(cells.best_n, cells.best, (resamples, len(cells))) / cells.best_n
+    made = np.empty(resamples)
+    for j in range(resamples):
+        slopes = _slopes(own[j], best[j], near, least)[known]
+        made[j] = np.nanmax(slopes) if np.isfinite(slopes).any() else 0.0
+    return made

@@ -1,0 +1,122 @@
+"""What goes out: tidy records as CSV, JSON and LaTeX, and an entry as RobustBench's `model_info` has them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.store.footer import Footer
+from holdfast.store.scores import Scores, grid, tidy
+from holdfast.store.store import Store
+
+SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+} | {sign: f"\\{sign}" for sign in "&%$#_{}"}
+
+
+def measured(store: Store, *, models: Sequence[str] = ()) -> Scores:
+    """The accuracy of every finished run, the largest choice of samples of each; its source is the run."""
+    kept: dict[tuple[str, str], Footer] = {}
+    for footer in store.footers().values():
+        key = (footer.model, footer.scenario)
+        if (not models or footer.model in models) and (key not in kept or footer.n > kept[key].n):
+            kept[key] = footer
+    values, counts = {}, {}
+    sources: dict[str | tuple[str, str], str] = {}
+    for key, footer in kept.items():
+        rows = store.read(footer.key)
+        values[key], counts[key] = float(rows.correct.mean()), len(rows)
+        part = f", {footer.n} of {footer.population} samples" if footer.is_partial else ""
+        sources[key] = f"run {footer.key}{part}"
+    return Scores("measured", grid(values, counts=counts, sources=sources))
+
+
+def csv_text(records: Sequence[Mapping[str, object]]) -> str:
+    made = io.StringIO()
+    if records:
+        writer = csv.DictWriter(made, list(records[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(records)
+    return made.getvalue()
+
+
+def json_text(records: Sequence[Mapping[str, object]] | Mapping[str, object]) -> str:
+    return json.dumps(records, indent=2, ensure_ascii=False) + "\n"
+
+
+def latex_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> str:
+    """A tabular in the rules of booktabs; every cell is escaped."""
+    layout = "".join("r" if column in right else "l" for column in columns)
+    lines = [" & ".join(map(escaped, row)) + r" \\" for row in [list(columns), *rows]]
+    body = [rf"\begin{{tabular}}{{{layout}}}", r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
+    return "\n".join([*body, r"\end{tabular}"]) + "\n"
+
+
+def escaped(text: str) -> str:
+    """Text that LaTeX prints as it stands."""
+    return "".join(SPECIAL.get(sign, sign) for sign in text).replace("±", r"$\pm$").replace("—", "---")
+
+
+def latex_text(scores: Scores) -> str:
+    """Models by settings, in the unit of each; blank where there is no number."""
+    table = scores.table
+    cells = {(record["model"], record["setting"]): f"{record['value']:.2f}" for record in tidy(scores)}
+    rows = [[model, *(cells.get((model, setting), "") for setting in table.settings)] for model in table.models]
+    return latex_table(["model", *table.settings], rows, right=table.settings)
+
+
+def robustbench_entry(store: Store, model: str) -> dict[str, object]:
+    """A model as an entry of RobustBench's `model_info`: clean accuracy and AutoAttack on one dataset, in percent."""
+    footers = [footer for footer in store.footers().values() if footer.model == model]
+    if not footers:
+        raise unknown("measured model", model, {footer.model for footer in store.footers().values()})
+    attacked = [footer for footer in footers if [change.name for change in footer.changes] in AUTOATTACKS]
+    if len(attacked) != 1:
+        found = ", ".join(footer.scenario for footer in attacked) or "none"
+        raise HoldfastError(
+            f"an entry needs `{model}` under one AutoAttack, found: {found}",
+            hint="evaluate it under DATASET+autoattack-linf:radius=8/255, or give a store with one of them",
+        )
+    attack = attacked[0]
+    clean = [footer for footer in footers if footer.dataset == attack.dataset and not footer.changes]
+    if not clean:
+        raise HoldfastError(f"`{model}` was not measured on `{attack.dataset}` without an attack")
+    best = max(clean, key=lambda footer: footer.n)
+    notes = [
+        f"{footer.scenario} on {footer.n} of {footer.population}" for footer in (best, attack) if footer.is_partial
+    ]
+    card = attack.card
+    return {
+        "link": card.paper or None,
+        "name": card.name,
+        "authors": None,
+        "additional_data": None,
+        "number_forward_passes": 1,
+        "dataset": attack.dataset,
+        "venue": None,
+        "architecture": card.source,
+        "eps": _radius(attack),
+        "clean_acc": _percent(store, best),
+        "reported": None,
+        "autoattack_acc": _percent(store, attack),
+        "footnote": "; ".join(notes) or None,
+    }
+
+
+AUTOATTACKS = [[f"autoattack-{norm}"] for norm in ("linf", "l2", "l1")]
+
+
+def _percent(store: Store, footer: Footer) -> str:
+    return f"{100 * float(store.read(footer.key).correct.mean()):.2f}"
+
+
+def _radius(footer: Footer) -> str | None:
+    text = footer.changes[0].text
+    return next((part.split("=")[1] for part in text.split(":")[-1].split(",") if part.startswith("radius=")), None)

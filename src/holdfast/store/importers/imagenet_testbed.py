@@ -1,0 +1,72 @@
+"""The ImageNet testbed: top-1 accuracies of models under settings, with types and counts where their files lie beside.
+
+Source: arXiv:2007.00644, github.com/modestyachts/imagenet-testbed. `model_types*.json` gives the type of a model (key
+`nat`), `results_metadata*.csv` how many images each cell rests on.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast.store.reading import Cells, Unreadable, beside, count, found, opened, percent
+from holdfast.store.scores import Imported, Scores, grid
+
+NAME = "imagenet-testbed"
+SIZE = "_dataset_size"
+
+
+def read(path: Path) -> Imported:
+    source = opened(found(path, "robustness_top1s*.csv", "the CSV file of accuracies"))
+    records = source.records(["model", "val"])
+    cells = Cells(source.path)
+    for record in records:
+        model = record.pop("model")
+        cells.model(model)
+        for setting, text in record.items():
+            cells.add(model, setting, percent(text, f"{source.path}, `{setting}` of `{model}`"))
+    extra = [_types(cells), _counts(cells)]
+    origin = source.origin(NAME)
+    said = "; ".join([str(origin), *(text for text in extra if text)])
+    table = grid(cells.values, counts=cells.counts, facts=cells.facts, source=said)
+    return Imported((Scores(NAME, table, dict.fromkeys(table.settings, "percent"), origin),))
+
+
+def _types(cells: Cells) -> str:
+    path = beside(cells.path, "model_types*.json")
+    if path is None:
+        return ""
+    source = opened(path)
+    types = source.json()
+    for model, facts in cells.facts.items():
+        if model not in types:
+            continue
+        try:
+            facts["type"] = str(types[model]["nat"])
+        except (TypeError, KeyError) as error:
+            raise Unreadable(f"{path} gives no type `nat` for `{model}`") from error
+    return f"types: {source.origin(NAME)}"
+
+
+def _counts(cells: Cells) -> str:
+    path = beside(cells.path, "results_metadata*.csv")
+    if path is None:
+        return ""
+    source = opened(path)
+    for record in source.records(["model"]):
+        model = record["model"]
+        if model not in cells.facts:
+            continue
+        if record.get("arch"):
+            cells.facts[model]["architecture"] = record["arch"]
+        for name, text in record.items():
+            n = count(text, f"{path}, `{name}` of `{model}`") if name.endswith(SIZE) else 0
+            for setting in _counted(name.removesuffix(SIZE)) if n else ():
+                if (model, setting) in cells.values:
+                    cells.counts[model, setting] = n
+    return f"counts: {source.origin(NAME)}"
+
+
+def _counted(name: str) -> tuple[str, ...]:
+    """The settings that a count is about: a corruption in memory or on disk has one for its five severities."""
+    corruption, _, kept = name.rpartition("_")
+    return (name, *(f"imagenet-c.{corruption}.{severity}_{kept}" for severity in range(1, 6)))

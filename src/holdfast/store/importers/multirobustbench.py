@@ -1,0 +1,59 @@
+"""MultiRobustBench: accuracy of defences under attacks of rising strength, from the JSON of its leaderboard.
+
+Source: arXiv:2302.10980. A setting is `Attack/strength`, `NoAttack` without one. Where `ata_accs.json` lies beside, its
+accuracies (ResNet-18s trained on the attack itself) are the row `acc*`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from holdfast.store.reading import Cells, Unreadable, beside, found, opened, percent
+from holdfast.store.scores import Imported, Scores, grid
+
+NAME = "multirobustbench"
+BEST = "acc*"
+DETAILS = {
+    "Title": "title",
+    "Paper URL": "paper",
+    "Architecture": "architecture",
+    "Extra Data": "extra_data",
+    "Comments": "training",
+}
+
+
+def read(path: Path) -> Imported:
+    source = opened(found(path, "def_accs.json", "def_accs.json"))
+    content = source.json()
+    if not isinstance(content, dict) or not content:
+        raise Unreadable(f"{source.path} holds no defences", hint="give the path of def_accs.json")
+    cells = Cells(source.path)
+    for model, entry in content.items():
+        if not isinstance(entry, dict) or "Accuracies" not in entry:
+            raise Unreadable(f"{source.path} has no `Accuracies` of `{model}`", hint="give the path of def_accs.json")
+        details = entry.get("Details", {})
+        facts = {ours: str(details[theirs]) for theirs, ours in DETAILS.items() if details.get(theirs) is not None}
+        cells.model(model, facts | {"attacks_used": json.dumps(details.get("Attacks Used", {}))})
+        _add(cells, model, entry["Accuracies"])
+    origin = source.origin(NAME)
+    said = [str(origin)]
+    best = beside(source.path, "ata_accs.json")
+    if best is not None:
+        reference = opened(best)
+        cells.model(BEST, {"type": "reference", "architecture": "ResNet-18"})
+        _add(cells, BEST, reference.json())
+        said.append(f"acc*: {reference.origin(NAME)}")
+    table = grid(cells.values, facts=cells.facts, source="; ".join(said))
+    return Imported((Scores(NAME, table, dict.fromkeys(table.settings, "percent"), origin),))
+
+
+def _add(cells: Cells, model: str, accuracies: Any) -> None:
+    if not isinstance(accuracies, dict) or "NoAttack" not in accuracies:
+        raise Unreadable(f"`{model}` has no accuracy without an attack", hint="`NoAttack` is missing")
+    for attack, values in accuracies.items():
+        by_strength = values if isinstance(values, dict) else {"": values}
+        for strength, value in by_strength.items():
+            setting = f"{attack}/{strength}" if strength else attack
+            cells.add(model, setting, percent(value, f"{cells.path}, `{setting}` of `{model}`"))

@@ -1,0 +1,95 @@
+"""What the papers print: their tables, transcribed cell by cell with the source of each, as they come with holdfast.
+
+NAME.csv            model, setting, value (as printed), n (where known), source, note
+NAME.models.csv     what the paper says of each model
+settings.csv        benchmark, setting, unit, which way is better, meaning
+
+A cell that cannot be read, or that the paper prints as invalid, has a note and no value.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from holdfast.core.errors import unknown
+from holdfast.store.reading import Cells, count, number, opened
+from holdfast.store.scores import PER_HUNDRED, Scores, grid
+
+FOLDER = Path(__file__).parent
+
+
+class Setting(NamedTuple):
+    """A column of a benchmark. `better` is `higher`, `lower` or nothing."""
+
+    name: str
+    unit: str
+    better: str
+    meaning: str
+
+
+class Unread(NamedTuple):
+    """A cell of a paper without a value, and why."""
+
+    model: str
+    setting: str
+    source: str
+    note: str
+
+
+def benchmarks() -> tuple[str, ...]:
+    """The transcribed benchmarks."""
+    return tuple(sorted(path.stem for path in FOLDER.glob("*.csv") if "." not in path.stem and path.stem != "settings"))
+
+
+@cache
+def settings(benchmark: str) -> dict[str, Setting]:
+    """What a benchmark's columns mean."""
+    records = opened(FOLDER / "settings.csv").records(["benchmark", "setting", "unit", "better", "meaning"])
+    return {
+        record["setting"]: Setting(record["setting"], record["unit"], record["better"], record["meaning"])
+        for record in records
+        if record["benchmark"] == benchmark
+    }
+
+
+@cache
+def published(benchmark: str) -> Scores:
+    """The printed numbers of a benchmark."""
+    if benchmark not in benchmarks():
+        raise unknown("published benchmark", benchmark, benchmarks())
+    path = FOLDER / f"{benchmark}.csv"
+    about = settings(benchmark)
+    cells = Cells(path, facts=_facts(benchmark))
+    sources: dict[str | tuple[str, str], str] = {}
+    for line, record in enumerate(_records(benchmark), start=2):
+        key = (record["model"], record["setting"])
+        value = number(record["value"], f"{path}, line {line}")
+        scale = 100 if about[key[1]].unit in PER_HUNDRED else 1
+        cells.facts.setdefault(key[0], {})
+        cells.add(*key, None if value is None else value / scale, count(record["n"], f"{path}, line {line}"))
+        sources[key] = record["source"]
+    units = {name: setting.unit for name, setting in about.items()}
+    return Scores(benchmark, grid(cells.values, counts=cells.counts, facts=cells.facts, sources=sources), units)
+
+
+def unread(benchmark: str) -> list[Unread]:
+    """The cells that were left out, with the reason."""
+    return [
+        Unread(record["model"], record["setting"], record["source"], record["note"])
+        for record in _records(benchmark)
+        if record["note"]
+    ]
+
+
+def _records(benchmark: str) -> list[dict[str, str]]:
+    return opened(FOLDER / f"{benchmark}.csv").records(["model", "setting", "value", "n", "source", "note"])
+
+
+def _facts(benchmark: str) -> dict[str, dict[str, str]]:
+    path = FOLDER / f"{benchmark}.models.csv"
+    if not path.is_file():
+        return {}
+    records = opened(path).records(["model"])
+    return {record.pop("model"): {key: value for key, value in record.items() if value} for record in records}

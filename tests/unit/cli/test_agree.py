@@ -1,0 +1,144 @@
+"""`holdfast agree` on files of any origin."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from holdfast.cli.app import app
+from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.metrics.agreement import posterior_agreement
+from holdfast.store import Rows, Store
+
+ONE = np.random.default_rng(0).normal(size=(40, 3))
+OTHER = ONE + np.random.default_rng(1).normal(size=(40, 3))
+NAMES = [f"s{i}" for i in range(40)]
+
+
+def agree(*arguments: object) -> dict[str, object]:
+    done = CliRunner().invoke(app, ["agree", *map(str, arguments), "--json", "--resamples", "20"])
+    if done.exception is not None:
+        raise done.exception
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Callable[[str], Path]:
+    """The two sets in every format: `one.npy`, `other.csv` with ids in reverse, `other.parquet`, …"""
+    np.save(tmp_path / "one.npy", ONE)
+    np.save(tmp_path / "other.npy", OTHER.astype(np.float32))
+    for name, values, order in (("one", ONE, 1), ("other", OTHER, -1)):
+        lines = [
+            "id,cat,dog,owl",
+            *(f"{i},{a!r},{b!r},{c!r}" for i, (a, b, c) in zip(NAMES, values.tolist(), strict=True)),
+        ]
+        (tmp_path / f"{name}.csv").write_text("\n".join([lines[0], *lines[1:][::order]]))
+        pq.write_table(
+            pa.table({"id": NAMES, "label": [0] * 40, "logits": values.tolist()}), tmp_path / f"{name}.parquet"
+        )
+    np.savetxt(tmp_path / "bare.csv", OTHER, delimiter=",")
+    return lambda name: tmp_path / name
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("one.npy", "other.npy"),
+        ("one.npy", "bare.csv"),
+        ("one.npy", "other.parquet"),
+        ("one.csv", "other.csv"),
+        ("one.csv", "other.parquet"),
+        ("one.parquet", "other.csv"),
+        ("one.parquet", "other.npy"),
+    ],
+)
+def test_every_format_gives_the_same_agreement(one: str, other: str, files: Callable[[str], Path]) -> None:
+    made = agree(files(one), files(other))
+    expected = posterior_agreement(ONE, OTHER, resamples=0)
+    assert made["pa"] == pytest.approx(expected.score.value, rel=1e-6)  # one file holds single precision
+    assert made["n"] == 40
+
+
+def test_labels_are_optional_and_add_accuracies(files: Callable[[str], Path], tmp_path: Path) -> None:
+    assert "afr_t" not in agree(files("one.npy"), files("other.npy"))
+    np.save(tmp_path / "labels.npy", ONE.argmax(axis=1))
+    made = agree(files("one.npy"), files("other.npy"), "--labels", tmp_path / "labels.npy")
+    assert made["accuracy"] == 1.0
+    assert made["afr_t"] == made["afr_p"]
+    assert agree(files("one.parquet"), files("other.parquet"))["accuracy"] == (ONE.argmax(axis=1) == 0).mean()
+
+
+def test_a_set_agrees_fully_with_itself(files: Callable[[str], Path]) -> None:
+    made = agree(files("one.npy"), files("one.npy"))
+    assert (made["beta"], made["pa"]) == ("inf", math.log(3))
+
+
+def test_runs_of_a_store_are_named_by_key(
+    tmp_path: Path, rows_for: Callable[..., Rows], footer_for: Callable[..., object]
+) -> None:
+    store = Store(str(tmp_path / "store"))
+    logits = np.random.default_rng(0).normal(size=(4, 10)).astype(np.float32)
+    logits[3] = np.nan
+    for key, changed in (("aaa1", {}), ("bbb2", {"logits": logits})):
+        rows = rows_for([True, False, True, True], footer=footer_for(key=key), **changed)
+        store.finish([rows], rows.ids, rows.footer)
+    made = agree("aaa", "bbb", "--store", store.url)
+    assert (made["n"], made["left_out"]) == (3, 1)
+    assert agree(tmp_path / "store" / "rows" / "aaa1.parquet", "bbb2", "--store", store.url)["n"] == 3
+    with pytest.raises(Misuse, match="no run or file named `ccc`"):
+        agree("aaa", "ccc", "--store", store.url)
+
+
+def test_the_table_for_people_names_what_it_shows(files: Callable[[str], Path]) -> None:
+    done = CliRunner().invoke(app, ["agree", str(files("one.npy")), str(files("other.npy")), "--resamples", "20"])
+    assert "posterior agreement" in done.stdout
+    assert "n = 40, 3 classes" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("1,2,3\n1,2,3\n", "differ in shape"),
+        ("id,cat,dog,owl\n" + "\n".join(f"t{i},1,2,3" for i in range(40)), "different samples: `s0`"),
+        ("id,cat,dog,fox\n" + "\n".join(f"s{i},1,2,3" for i in range(40)), "different classes, `fox`"),
+        ("id,cat,dog,owl\n" + "\n".join(f"s{i},1,nan,3" for i in range(40)), "NaN or infinite"),
+        ("id,cat\n" + "\n".join(f"s{i},1" for i in range(40)), "different classes|one column"),
+        ("id,cat,dog,owl\ns0,1,2,3\ns0,1,2,3\n", "stands twice"),
+        ("id,cat,dog,owl\n" + "\n".join(f"s{i},1,x,3" for i in range(40)), "`dog` of .* holds string"),
+        ("", "is empty"),
+    ],
+)
+def test_files_that_do_not_fit_are_refused(
+    content: str, says: str, files: Callable[[str], Path], tmp_path: Path
+) -> None:
+    (tmp_path / "bad.csv").write_text(content)
+    with pytest.raises(HoldfastError, match=says):
+        agree(files("one.csv"), tmp_path / "bad.csv")
+
+
+def test_files_that_cannot_be_read_are_refused(files: Callable[[str], Path], tmp_path: Path) -> None:
+    (tmp_path / "bad.npy").write_text("no array")
+    (tmp_path / "bad.parquet").write_text("no table")
+    (tmp_path / "bad.txt").write_text("1 2")
+    for name, says in (
+        ("bad.npy", "not an npy file"),
+        ("bad.parquet", "not a Parquet file"),
+        ("bad.txt", "read from"),
+        ("none.npy", "no file"),
+    ):
+        with pytest.raises(HoldfastError, match=says):
+            agree(files("one.npy"), tmp_path / name)
+    np.save(tmp_path / "labels.npy", np.zeros(3, int))
+    with pytest.raises(Misuse, match="3 labels for 40 samples"):
+        agree(files("one.npy"), files("other.npy"), "--labels", tmp_path / "labels.npy")
+    (tmp_path / "labels.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(Misuse, match="none named `label`"):
+        agree(files("one.npy"), files("other.npy"), "--labels", tmp_path / "labels.csv")

@@ -1,0 +1,227 @@
+"""Boards: means that are whole or not shown, places, and where every number comes from."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.intervals import wilson
+from holdfast.core.suites import Column, Suite, load_suite
+from holdfast.core.table import table
+from holdfast.metrics.board import board
+from holdfast.metrics.unpaired import unpaired
+from holdfast.store import Footer, Rows, Store
+from holdfast.store.importers import read
+from holdfast.store.published import published
+from holdfast.store.scores import Scores
+
+ROOT = Path(__file__).parents[3]
+FILES = Path(os.environ.get("HOLDFAST_PUBLISHED", ROOT.parent / "shared" / "published"))
+needs_files = pytest.mark.skipif(not FILES.is_dir(), reason="the public result files are not on this machine")
+
+SUITE = Suite(
+    name="mine",
+    title="Mine",
+    scenarios=("d", "d+a", "d+b", "e"),
+    sort="all",
+    board=(
+        Column("clean", scenarios=(("d",),), settings=(("val",),)),
+        Column("changed", scenarios=(("d+a", "d+b"), ("e",)), settings=(("x", "y"), ("z",))),
+        Column("all", of=("clean", "changed")),
+    ),
+)
+RIGHT = {"d": 9, "d+a": 4, "d+b": 6, "e": 7}
+
+
+@pytest.fixture
+def measured(tmp_path: Path, rows_for: Callable[..., Rows], footer_for: Callable[..., Footer]) -> Callable[..., Store]:
+    def make(models: dict[str, dict[str, int]], population: int = 10) -> Store:
+        store = Store(str(tmp_path / "store"))
+        for model, results in models.items():
+            for scenario, right in results.items():
+                footer = footer_for(model, scenario, population=population)
+                store.add_rows(rows_for([i < right for i in range(10)], footer=footer))
+        return store
+
+    return make
+
+
+def test_a_column_is_the_mean_of_its_terms_not_of_its_cells(measured: Callable[..., Store]) -> None:
+    (entry,) = board(SUITE, measured({"m": RIGHT})).entries
+    assert entry.cells["changed"].score is not None
+    assert entry.cells["changed"].score.value == pytest.approx((0.5 + 0.7) / 2)
+    assert entry.cells["all"].score is not None
+    assert entry.cells["all"].score.value == pytest.approx((0.9 + 0.6) / 2)
+    assert entry.is_complete
+    assert (entry.rank, entry.origin, entry.missing) == (1, "measured", "")
+
+
+def test_nothing_is_averaged_over_a_missing_result(measured: Callable[..., Store]) -> None:
+    without = {name: right for name, right in RIGHT.items() if name != "d+b"}
+    whole, part = board(SUITE, measured({"part": without, "whole": RIGHT})).entries
+    assert (whole.model, whole.rank) == ("whole", 1)
+    assert (part.model, part.rank) == ("part", None)
+    assert part.cells["changed"].score is None
+    assert (part.cells["changed"].have, part.cells["changed"].of) == (2, 3)
+    assert part.cells["all"].score is None
+    assert part.missing == "changed 2 of 3, all 3 of 4"
+    assert not part.is_complete
+    assert [entry.model for entry in board(SUITE, measured({})).complete().entries] == ["whole"]
+
+
+def test_a_part_of_the_samples_is_marked(measured: Callable[..., Store]) -> None:
+    (entry,) = board(SUITE, measured({"m": RIGHT}, population=100)).entries
+    assert all(cell.is_partial for cell in entry.cells.values())
+
+
+def test_imported_settings_make_columns_and_own_names_count_as_they_are(tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    cells = {("raw", "val"): 0.9, ("raw", "x"): 0.2, ("raw", "y"): 0.4, ("raw", "z"): 0.5, ("ready", "all"): 0.6}
+    store.add_scores(Scores("mine", table(cells, counts={("raw", "val"): 100}, source="a file")))
+    raw, ready = board(SUITE, store).entries
+    assert raw.cells["changed"].score is not None
+    assert raw.cells["changed"].score.value == pytest.approx(0.4)
+    assert raw.cells["clean"].score is not None
+    assert raw.cells["clean"].score.n == 100
+    assert raw.cells["changed"].score.n == 0
+    assert ready.rank == 2
+    assert ready.cells["all"].source == "a file"
+    assert ready.missing == "clean 0 of 1, changed 0 of 3"
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 50)), min_size=1, max_size=8))
+def test_bounds_over_a_column_are_those_of_one_share(pairs: list[tuple[int, int]]) -> None:
+    pairs = [(min(right, n), n) for right, n in pairs]
+    cells = {(f"m{i}", "all"): right / n for i, (right, n) in enumerate(pairs)}
+    counts = {(f"m{i}", "all"): n for i, (_, n) in enumerate(pairs)}
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(folder)
+        store.add_scores(Scores("mine", table(cells, counts=counts)))
+        entries = {entry.model: entry for entry in board(SUITE, store).entries}
+    for i, (right, n) in enumerate(pairs):
+        score = entries[f"m{i}"].cells["all"].score
+        assert score is not None
+        expected = wilson(right, n)
+        assert (score.low, score.high, score.n) == pytest.approx((expected.low, expected.high, n), abs=1e-12)
+
+
+def test_equal_scores_share_a_place(measured: Callable[..., Store]) -> None:
+    worse = RIGHT | {"d": 5}
+    entries = board(SUITE, measured({"b": RIGHT, "a": RIGHT, "c": worse})).entries
+    assert [(entry.model, entry.rank) for entry in entries] == [("a", 1), ("b", 1), ("c", 3)]
+
+
+def test_lower_is_better_where_a_column_says_so(measured: Callable[..., Store]) -> None:
+    suite = Suite("s", "S", (), sort="clean", board=(Column("clean", better="lower", scenarios=(("d",),)),))
+    entries = board(suite, measured({"a": {"d": 9}, "b": {"d": 3}})).entries
+    assert [entry.model for entry in entries] == ["b", "a"]
+
+
+def test_what_is_not_on_a_board_cannot_sort_it() -> None:
+    with pytest.raises(Misuse, match="has no score `speed`"):
+        board(SUITE, sort="speed")
+    with pytest.raises(Misuse, match="declares no board"):
+        board(Suite("s", "S", ("d",)))
+
+
+@pytest.mark.parametrize(
+    ("name", "entries", "complete"),
+    [
+        ("oodrobustbench-cifar10-linf", 20, 20),
+        ("oodrobustbench-cifar10-l2", 19, 19),
+        ("oodrobustbench-imagenet-linf", 20, 20),
+        ("multirobustbench", 16, 0),
+        ("imagenet-testbed", 196, 165),
+    ],
+)
+def test_a_fresh_install_has_the_boards_of_the_papers(name: str, entries: int, complete: int) -> None:
+    made = board(load_suite(name))
+    assert len(made.entries) == entries
+    assert len(made.complete().entries) == complete
+    assert all(record["source"] for record in made.records() if record["value"] is not None)
+
+
+@pytest.mark.parametrize("name", ["cifar10-linf", "cifar10-l2", "imagenet-linf"])
+def test_places_on_the_boards_follow_the_printed_ones(name: str) -> None:
+    made = board(load_suite(f"oodrobustbench-{name}"))
+    places = published(f"oodrobustbench-{name}").table
+    printed = [float(places.of([entry.model]).column("rank-ood")[0]) for entry in made.entries]
+    # the paper ranked before it cut numbers off: equal printed scores may stand in either order
+    values = [entry.cells["ood-robustness"].score for entry in made.entries]
+    for i in range(len(printed) - 1):
+        one, other = values[i], values[i + 1]
+        assert one is not None
+        assert other is not None
+        assert printed[i] < printed[i + 1] or one.value == other.value
+
+
+@needs_files
+def test_ratios_of_the_public_multirobustbench_are_the_printed_ones(tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    for scores in read("multirobustbench", FILES / "multirobustbench").scores:
+        store.add_scores(scores)
+    entries = {entry.model: entry for entry in board(load_suite("multirobustbench"), store).entries}
+    same = {
+        "Madaan2021Learning_MNG-AC-RST": "madaan2020-rst-l1-l2-linf",
+        "Rebuffi2021Fixing_L2": "rebuffi2021-l2",
+        "Madaan2021Learning_MNG-AC": "madaan2020-no-rst-l1-l2-linf",
+        "Dai2022Formulating_LPIPS": "dai2022-lpips",
+        "LaidLaw2021Perceptual": "laidlaw2021-lpips",
+        "Jin2020Manifold": "jin2020",
+    }
+    compared = 0
+    for theirs, printed in same.items():
+        for name, cell in entries[printed].cells.items():
+            ours = entries[theirs].cells[name].score
+            if cell.score is None:
+                continue
+            assert ours is not None
+            unit = 1 if name == "stability-constant" else 100
+            assert unit * abs(ours.value - cell.score.value) <= 0.0051, (theirs, name)  # printed to 0.01
+            compared += 1
+    assert compared == 24
+    croce = entries["Croce2022Adversarial_Linf"].cells["cr-ind-avg"]
+    assert (croce.score, croce.have, croce.of) == (None, 101, 181)
+
+
+@needs_files
+def test_averages_of_the_public_testbed_are_the_printed_ones(tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    for scores in read("imagenet-testbed", FILES / "imagenet-testbed").scores:
+        store.add_scores(scores)
+    entries = board(load_suite("imagenet-testbed"), store).entries
+    printed = {entry.model: entry for entry in entries if entry.origin == "published"}
+    close = {"average-corruptions": 0, "average-pgd": 0}
+    for entry in entries:
+        if entry.origin == "imported" and entry.model in printed:
+            for name in close:
+                one, other = entry.cells[name].score, printed[entry.model].cells[name].score
+                if one is not None and other is not None:
+                    close[name] += 100 * abs(one.value - other.value) <= 0.0051
+    assert close["average-corruptions"] == 195
+    assert close["average-pgd"] >= 172
+
+
+def test_printed_scores_are_compared_without_pairs() -> None:
+    made = unpaired(published("imagenet-testbed"), "resnet50", "vgg19")
+    by = {each.setting: each for each in made}
+    assert by["imagenet"].difference.value == pytest.approx(0.0375)
+    assert by["imagenet"].verdict == "higher"
+    assert by["imagenet"].record()["n"] == 50000
+    assert by["average-corruptions"].verdict == "counts unknown"
+    assert math.isnan(by["average-corruptions"].difference.low)
+    assert by["average-corruptions"].texts() == ("41.59", "32.43", "+9.16")
+    (one,) = unpaired(published("imagenet-testbed"), "resnet50", "vgg19", settings=["imagenet"])
+    assert one.texts()[2].startswith("+3.75 [")
+    with pytest.raises(HoldfastError, match="share no setting"):
+        unpaired(Scores("x", table({("a", "s"): 0.5, ("b", "t"): 0.5})), "a", "b")
+    with pytest.raises(Misuse, match="no setting named `imagenets`"):
+        unpaired(published("imagenet-testbed"), "resnet50", "vgg19", settings=["imagenets"])
