@@ -59,10 +59,12 @@ class ElasticTransform:
         ones = fixed.new_ones(3, 1)
         moved = torch.cat([drawn.corners.double(), ones.expand(len(images), 3, 1)], dim=2)
         back = torch.linalg.solve(moved, fixed.expand(len(images), 3, 2)).float()  # where a pixel comes from
-        grid = _places(height, width, images)
-        source = back[:, 0].view(-1, 1, 1, 2) * grid[..., :1] + back[:, 1].view(-1, 1, 1, 2) * grid[..., 1:]
-        pulled = _sampled(images, source + back[:, 2].view(-1, 1, 1, 2), about_centres=True)
-        return _sampled(pulled, grid + drawn.displacement.movedim(1, -1), about_centres=False)
+        size = images.new_tensor([width, height])
+        grid, centres, edges = _places(height, width, images), 2 / (size - 1).clamp_min(1), 2 / size
+        back = back * centres  # pixels' centres lie from -1 to 1 then
+        pulled = _sampled(images, torch.matmul(grid, back[:, :2]) + (back[:, 2:] - 1), about_centres=True)
+        wobbled = torch.addcmul((grid + 0.5) * edges - 1, drawn.displacement.flatten(2).transpose(1, 2), edges)
+        return _sampled(pulled, wobbled, about_centres=False)
 
 
 def square(height: int, width: int, like: Tensor) -> Tensor:
@@ -72,14 +74,13 @@ def square(height: int, width: int, like: Tensor) -> Tensor:
 
 
 def _places(height: int, width: int, like: Tensor) -> Tensor:
+    """Across and down, of every pixel, (height · width, 2)."""
     rows = torch.arange(height, dtype=like.dtype, device=like.device)
     columns = torch.arange(width, dtype=like.dtype, device=like.device)
-    down, across = torch.meshgrid(rows, columns, indexing="ij")
-    return torch.stack([across, down], dim=-1)
+    return torch.cartesian_prod(rows, columns).flip(1)
 
 
 def _sampled(images: Tensor, places: Tensor, *, about_centres: bool) -> Tensor:
-    """Images at places in pixels, bilinear, mirrored about the outermost pixels' centres or about their outer edges."""
-    size = places.new_tensor([images.shape[3], images.shape[2]])
-    grid = 2 * places / (size - 1).clamp_min(1) - 1 if about_centres else (2 * places + 1) / size - 1
+    """Images at places, bilinear; they are mirrored at -1 and 1, the outermost centres or edges."""
+    grid = places.view(len(images), *images.shape[2:], 2)
     return F.grid_sample(images, grid, mode="bilinear", padding_mode="reflection", align_corners=about_centres)

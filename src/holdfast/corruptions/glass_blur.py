@@ -48,13 +48,14 @@ class GlassBlur:
         soft = quantised(blurred(images, drawn.sigma), "truncate")
         height, width = images.shape[2:]
         around = torch.arange(-drawn.reach, drawn.reach, device=images.device)
-        offsets = (around[:, None] * width + around).flatten()[drawn.choices]
+        beside = (around[:, None] * width + around).flatten()
+        offsets = beside.index_select(0, drawn.choices.flatten()).view_as(drawn.choices)
         sources = torch.arange(height * width, device=images.device).repeat(len(images), 1)
         steps = turns(height, width, drawn.reach, str(images.device))
         lengths = [len(step) for step in steps]
         for taken in offsets.unbind(dim=1):
-            for places, beside in zip(steps, torch.split(taken, lengths, dim=1), strict=True):
-                sources.index_copy_(1, places, sources.gather(1, places + beside))
+            for places, apart in zip(steps, torch.split(taken, lengths, dim=1), strict=True):
+                sources.index_copy_(1, places, sources.gather(1, places + apart))
         shuffled = soft.flatten(2).gather(2, sources[:, None].expand(-1, images.shape[1], -1)).view_as(images)
         return blurred(shuffled, drawn.sigma)
 
