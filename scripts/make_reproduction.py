@@ -116,7 +116,7 @@ def page(results: Table) -> str:
         "(github.com/modestyachts/imagenet-testbed) and the tables of arXiv:2007.00644 as transcribed in this package.",
         "A cell is exact when ours, rounded to two decimals, is what is printed. Cells without a value in the",
         f"transcription are not counted: {illegible('imagenet-testbed')} of Table 1, where the text at hand runs rows",
-        "into each other (14 of them can be read, but not as in the public results, and are taken for misreadings), and",
+        "into each other (14 of them can be read, but not as in the public results, and are taken as misread), and",
         f"{illegible('imagenet-testbed-correlations')} of Table 2, cut off at the margin.",
         "",
         f"The line of Table 1: logit(ImageNetV2) = {line.slope:.6f} · logit(ImageNet) {line.intercept:+.6f} over",
