@@ -42,8 +42,8 @@ def pick_device(name: str = "auto") -> torch.device:
 def keep_freed_memory() -> None:
     """Has the C library keep freed memory for the next batch, where it is glibc; other libraries stay as they are.
 
-    By default glibc returns each large tensor to the system and takes it back zeroed, page by page: a quarter of the
-    time of a small network's passes.
+    By default glibc returns each large tensor to the system and takes it back zeroed, page by page: 15 to 33 %
+    of the time of an attack on a small network.
     """
     mmap_max, trim_threshold, top_pad = -4, -1, -2  # malloc.h
     with contextlib.suppress(OSError, AttributeError):
