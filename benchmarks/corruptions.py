@@ -22,6 +22,7 @@ from holdfast.core.types import Batch
 from holdfast.engine.device import pick_device
 
 WIDTH = 256
+DRAWN = 256
 
 
 def main() -> None:
@@ -37,9 +38,7 @@ def main() -> None:
     device = pick_device(chosen.device)
     if device.type == "cpu":
         torch.set_num_threads(1)
-    dataset = registry.build(registry.bind("dataset", f"scenes:n={chosen.images},size={chosen.size}"))
-    images = dataset.images(range(chosen.images)).pixels.to(device) / 255
-    batch = Batch(images, torch.zeros(len(images), dtype=torch.int64, device=device), tuple(dataset.ids))
+    batch = drawn(chosen.images, chosen.size, device)
     names = registry.entries("corruption")
     standard = [name for name, entry in names.items() if "standard" in entry.tags]
     print(f"{len(batch)} images of {chosen.size} pixels on {device}")
@@ -54,6 +53,14 @@ def main() -> None:
         total += each if name in standard else 0.0
         print(f"{name:20}{each:8.2f} ms" + ("" if name in standard else "   not in the sum"), flush=True)
     print(f"{'the fifteen, summed':20}{total:8.2f} ms per image")
+
+
+def drawn(count: int, size: int, device: torch.device) -> Batch:
+    """Drawn images, the same ones again beyond DRAWN: the ids, and so the noise, differ."""
+    dataset = registry.build(registry.bind("dataset", f"scenes:n={min(count, DRAWN)},size={size}"))
+    few = dataset.images(range(len(dataset.ids))).pixels.to(device) / 255
+    images = few[torch.arange(count, device=device) % len(few)]
+    return Batch(images, torch.zeros(count, dtype=torch.int64, device=device), tuple(map(str, range(count))))
 
 
 def cells(batch: Batch, standard: list[str]) -> None:

@@ -16,6 +16,7 @@ from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch
+from holdfast.corruptions.jpeg_tensors import through_jpeg
 from holdfast.corruptions.ladder import Corruption, quantised
 
 
@@ -68,16 +69,37 @@ def test_contrast_pulls_towards_the_mean_of_each_channel(images: torch.Tensor) -
     torch.testing.assert_close(ours.std((2, 3)), 0.15 * images.std((2, 3)), rtol=1e-4, atol=1e-6)
 
 
+def through_pillow(pixels: torch.Tensor, quality: int) -> torch.Tensor:
+    stored = pixels.permute(1, 2, 0).to(torch.uint8).numpy()
+    buffer = io.BytesIO()
+    Image.fromarray(stored[..., 0] if stored.shape[2] == 1 else stored).save(buffer, "JPEG", quality=quality)
+    return torch.from_numpy(np.array(Image.open(buffer)).reshape(stored.shape)).permute(2, 0, 1).float()
+
+
 @pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize(("severity", "quality"), [(1, 80), (5, 40)])
-def test_jpeg_is_pillows_round_trip(images: torch.Tensor, channels: int, severity: int, quality: int) -> None:
-    ours = corrupted(images[:, :channels], f"jpeg:severity={severity}")
-    for image, result in zip(images[:, :channels], ours, strict=True):
-        pixels = (image.permute(1, 2, 0) * 255).round().to(torch.uint8).numpy()
-        buffer = io.BytesIO()
-        Image.fromarray(pixels.squeeze()).save(buffer, "JPEG", quality=quality)
-        expected = np.asarray(Image.open(buffer)).reshape(pixels.shape)
-        assert np.array_equal((result.permute(1, 2, 0) * 255).round().numpy().astype(np.uint8), expected)
+@pytest.mark.parametrize(("side", "severity", "quality"), [(32, 1, 80), (32, 5, 40), (96, 1, 25), (96, 5, 7)])
+def test_jpeg_is_pillows_round_trip(channels: int, side: int, severity: int, quality: int) -> None:
+    images = torch.rand(2, channels, side, side, generator=torch.Generator().manual_seed(0)).mul(255).round() / 255
+    for image, result in zip(images, corrupted(images, f"jpeg:severity={severity}"), strict=True):
+        assert torch.equal((result * 255).round(), through_pillow((image * 255).round(), quality))
+
+
+@given(
+    st.integers(1, 50),
+    st.integers(1, 50),
+    st.sampled_from([1, 3]),
+    st.integers(1, 100),
+    st.sampled_from([0.0, 8.0, 60.0, 1e6]),
+    st.integers(0, 2**31),
+)
+def test_jpeg_on_tensors_is_pillows_to_the_bit(
+    height: int, width: int, channels: int, quality: int, spread: float, seed: int
+) -> None:
+    """Any size, any quality; flat, smooth, noisy and black-and-white images."""
+    draw = torch.Generator().manual_seed(seed)
+    middle = torch.rand(channels, 1, 1, generator=draw) * 255
+    image = (middle + spread * torch.randn(channels, height, width, generator=draw)).round().clamp(0, 255)
+    assert torch.equal(through_jpeg(image[None], quality)[0].float(), through_pillow(image, quality))
 
 
 def test_jpeg_needs_grey_or_colour() -> None:
