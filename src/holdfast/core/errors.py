@@ -26,6 +26,10 @@ class Misuse(HoldfastError):  # noqa: N818 - the word of the design: exit 2 is m
     exit_code = 2
 
 
+class Absent(HoldfastError):  # noqa: N818 - says what is the matter
+    """Data or weights that are not on this machine; `hint` says how to get them. The rest of a suite goes on."""
+
+
 class HoldfastWarning(UserWarning):
     """Something to act on that does not stop the run; shown once."""
 

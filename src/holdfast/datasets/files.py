@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, cast
 
-from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.errors import Absent, HoldfastError, unknown
 from holdfast.core.home import ROOT, data_home
 from holdfast.core.registry import registry
 
@@ -125,10 +125,10 @@ class Download:
     def complete(self, form: Form) -> bool:
         return all(self.located(file.name) is not None for file in form.files)
 
-    def missing(self, name: str) -> HoldfastError:
+    def missing(self, name: str) -> Absent:
         """The error for a file that is needed and is not here."""
         way = f"{self.by_hand}; put it" if self.by_hand else f"run `holdfast data get {self.name}`, or put it"
-        return HoldfastError(
+        return Absent(
             f"`{self.name}` is not on this machine: there is no {self.folder / name}",
             hint=f"{way} there yourself; {ROOT} may name the folder that holds `{self.name}/`",
         )
