@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, cast
 
-from holdfast.core.errors import Absent, HoldfastError, unknown
+from holdfast.core.errors import Absent, unknown
 from holdfast.core.home import ROOT, data_home
 from holdfast.core.registry import registry
 
