@@ -37,6 +37,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/overhead.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/trends.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/agreement.py
 
 clean:
 	rm -rf $(VENV) .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,10 +1,12 @@
-"""What tests share: tiny models with known answers, a tiny dataset, and rows made without an engine."""
+"""What tests share: tiny models with known answers, a tiny dataset, rows made without an engine, the command line."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ import torch
 from hypothesis import settings
 from torch import Tensor, nn
 
+from holdfast.__main__ import main
 from holdfast.core.types import Batch, Flag, ModelCard
 from holdfast.models import TorchClassifier, wrap
 from holdfast.store import Footer, Predictions, Rows
@@ -139,3 +142,29 @@ def rows_for(footer_for: Callable[..., Footer]) -> Callable[..., Rows]:
         return to_rows(Predictions(**(fields | more)), footer).sealed(footer)  # type: ignore[arg-type]
 
     return make
+
+
+class Answer(NamedTuple):
+    """What a command printed, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Answer]:
+    """A command of ours in this process, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words: str) -> Answer:
+        monkeypatch.setattr(sys, "argv", ["holdfast", *words])
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        captured = capsys.readouterr()
+        return Answer(code, captured.out, captured.err)
+
+    return call

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from scipy.stats import linregress
 
 from holdfast.core.table import Table
+from holdfast.metrics.resampling import draw_counts
 from holdfast.trends.bands import band, effective_robustness_scores
-from holdfast.trends.bootstrap import lines, model_draws, planes
+from holdfast.trends.bootstrap import lines, planes
 from holdfast.trends.columns import fit_columns
 from holdfast.trends.fits import fit
 from holdfast.trends.matrices import Shift, r2_matrix
@@ -112,7 +113,7 @@ def test_many_columns_at_once_are_the_same_as_one_by_one(seed: int, space: str, 
 def test_a_refit_is_the_fit_of_the_models_drawn(seed: int, space: str) -> None:
     made, chosen = drawn_table(seed, models=10), space_of(space)
     x, y = chosen.forward(made.column("a")), chosen.forward(made.column("b"))
-    weights = model_draws(10, 20, seed=seed)
+    weights = draw_counts(10, 20, seed=seed)
     assert (weights.sum(axis=1) == 10).all()
     by_products, by_equations = lines(x, y, weights), planes(x[:, None], y, weights)
     for d, row in enumerate(weights.astype(int)):

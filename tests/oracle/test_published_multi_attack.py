@@ -1,8 +1,7 @@
-"""MultiRobustBench and OODRobustBench: what is printed, again from the published results."""
+"""MultiRobustBench: what is printed, again from the published results."""
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.types import Score
 from holdfast.metrics.averages import rounded
 from holdfast.metrics.multi_attack import (
     CLEAN,
@@ -21,7 +19,6 @@ from holdfast.metrics.multi_attack import (
     knowledge,
     single_competitiveness,
 )
-from holdfast.metrics.ood import ood
 from holdfast.metrics.stability import conditioned_stability, stability
 
 PUBLISHED = Path(os.environ.get("HOLDFAST_PUBLISHED", Path(__file__).parents[3] / "shared" / "published"))
@@ -135,18 +132,3 @@ def test_an_incomplete_entry_is_refused_or_counted(entries: dict) -> None:
         stability(cell, trained)
     made = competitiveness(cell, missing="count")
     assert (made.measured, made.entries, made.is_complete) == (101, 181, False)
-
-
-@pytest.mark.skipif(
-    not (PUBLISHED / "oodrobustbench").is_dir(), reason="the published leaderboards of OODRobustBench are not here"
-)
-def test_ood_is_the_mean_of_dataset_and_threat_shift_in_every_row() -> None:
-    seen = 0
-    for path in sorted((PUBLISHED / "oodrobustbench").glob("*_leaderboard.csv")):
-        with path.open(newline="") as file:
-            for row in csv.DictReader(file):
-                dataset, threat = (Score(float(row[name]), 0, 100, 0) for name in ("oodd_robust", "oodt_robust"))
-                # the three are rounded apart: half a unit from the print and half from the mean of the two
-                assert ood(dataset, threat).value == pytest.approx(float(row["ood_robust"]), abs=0.0101)
-                seen += 1
-    assert seen == 101

@@ -8,57 +8,30 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
-
-from holdfast.__main__ import main
 
 CHANGED = "fashion-mnist-2k+contrast:severity=2"
 
 
-class Answer(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.chdir(tmp_path)
-
-    def call(*words: str) -> Answer:
-        monkeypatch.setattr(sys, "argv", ["holdfast", *words])
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        captured = capsys.readouterr()
-        return Answer(code, captured.out, captured.err)
-
-    return call
-
-
-def outside(*words: str, folder: Path) -> Answer:
-    done = subprocess.run([sys.executable, "-m", "holdfast", *words], capture_output=True, text=True, cwd=folder)
-    return Answer(done.returncode, done.stdout, done.stderr)
+def outside(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "holdfast", *words], capture_output=True, text=True, cwd=folder)
 
 
 def test_help_names_every_command(tmp_path: Path) -> None:
-    answer = outside("--help", folder=tmp_path)
-    assert answer.code == 0
+    answer = outside(tmp_path, "--help")
+    assert answer.returncode == 0
     commands = "demo list show check plan evaluate status verify scores compare explain report data train"
-    assert set(commands.split()) <= set(answer.out.split())
+    assert set(commands.split()) <= set(answer.stdout.split())
 
 
 def test_errors_cross_the_process_with_their_codes(tmp_path: Path) -> None:
-    wrong = outside("show", "pdg-linf", folder=tmp_path)
-    assert wrong.code == 2
-    assert wrong.out == ""
-    assert "error: no component named `pdg-linf`\n\nhint: did you mean `pgd-linf`" in wrong.err
-    assert outside("evaluate", folder=tmp_path).code == 2
-    assert outside("--version", folder=tmp_path).out.startswith("holdfast 0.")
+    wrong = outside(tmp_path, "show", "pdg-linf")
+    assert wrong.returncode == 2
+    assert wrong.stdout == ""
+    assert "error: no component named `pdg-linf`\n\nhint: did you mean `pgd-linf`" in wrong.stderr
+    assert outside(tmp_path, "evaluate").returncode == 2
+    assert outside(tmp_path, "--version").stdout.startswith("holdfast 0.")
 
 
 def test_lists_are_json_for_programs(run) -> None:

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from holdfast.cli.output import STORE, JsonOption, StoreOption, out, print_json, print_table
+from holdfast.cli.output import (
+    STORE,
+    CsvOption,
+    JsonOption,
+    LatexOption,
+    StoreOption,
+    out,
+    print_csv,
+    print_json,
+    show_table,
+)
 
 if TYPE_CHECKING:
     from holdfast.core.types import Score
@@ -37,6 +47,8 @@ def agree(
     epochs: Annotated[int, typer.Option("--epochs", help="Of the authors' optimiser.", min=1)] = 500,
     resamples: Annotated[int, typer.Option("--resamples", help="Bootstrap draws; 0: no intervals.", min=0)] = 1000,
     store: StoreOption = STORE,
+    csv: CsvOption = False,
+    latex: LatexOption = False,
     json: JsonOption = False,
 ) -> None:
     """Posterior agreement of two sets of logits of the same samples, of any modality; no labels needed."""
@@ -45,21 +57,26 @@ def agree(
     sides = _sides(one, other, store)
     made = posterior_agreement(sides.one.logits, sides.other.logits, mode=mode, epochs=epochs, resamples=resamples)
     accuracies = _accuracies(sides, labels)
-    if json:
-        keys = ("accuracy", "afr_t")
-        scores = {
-            f"{key}{part}": getattr(score, field)
-            for key, score in zip(keys, accuracies.values(), strict=False)
-            for part, field in (("", "value"), ("_low", "low"), ("_high", "high"))
-        }
-        print_json({"one": one, "other": other, **made.record(), **scores, "left_out": sides.left_out})
+    if json or csv:
+        record = {"one": one, "other": other, **made.record(), **_flat(accuracies), "left_out": sides.left_out}
+        print_json(record) if json else print_csv([record])
         return
-    print_table(["", "value", "95 % interval"], _lines(made, accuracies))
+    show_table(["", "value", "95 % interval"], _lines(made, accuracies), latex=latex)
+    if latex:
+        return
     left = f", {sides.left_out} without an answer left out" if sides.left_out else ""
     out.print(f"\nn = {made.score.n:,}, {made.classes} classes{left}; at most ln {made.classes} = {_text(made)}")
     if len(made.maxima) > 1:
         found = ", ".join(f"{beta:.3g} (F = {total:.2f})" for beta, total in made.maxima)
         out.print(f"F has {len(made.maxima)} maxima, at β = {found}; the largest counts")
+
+
+def _flat(accuracies: dict[str, Score]) -> dict[str, float]:
+    return {
+        f"{key}{part}": getattr(score, field)
+        for key, score in zip(("accuracy", "afr_t"), accuracies.values(), strict=False)
+        for part, field in (("", "value"), ("_low", "low"), ("_high", "high"))
+    }
 
 
 def _text(made: Agreement) -> str:

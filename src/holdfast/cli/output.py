@@ -21,6 +21,7 @@ out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False)
 
 STORE = "holdfast-store"
+LONG = 2000  # rows of a table that nobody reads on a screen
 StoreOption = Annotated[
     str, typer.Option("--store", help="Folder or fsspec path of the rows.", envvar="HOLDFAST_STORE")
 ]
@@ -44,7 +45,10 @@ def print_csv(records: Sequence[Mapping[str, object]]) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> None:
-    """A table as wide as its content where output is piped, fitted to the screen where it is not."""
+    """A table as wide as its content where output is piped or long, fitted to the screen where it is not."""
+    if len(rows) > LONG:
+        _print_plain(columns, rows, right)
+        return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
@@ -52,6 +56,16 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right:
         table.add_row(*map(Text, row))  # as it stands: a list in a ref is no markup
     console = out if sys.stdout.isatty() else Console(highlight=False, width=max(200, out.width))
     console.print(table)
+
+
+def _print_plain(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str]) -> None:
+    """Aligned and not folded: rich takes a minute for what this writes in a second."""
+    lines = [columns, *rows]
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    pads = [str.rjust if column in right else str.ljust for column in columns]
+    for line in lines:
+        cells = [pad(cell, width) for pad, cell, width in zip(pads, line, widths, strict=True)]
+        sys.stdout.write("  ".join(cells).rstrip() + "\n")
 
 
 def show_table(

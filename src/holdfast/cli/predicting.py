@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast.cli.names import measured_model, measured_scenarios
-from holdfast.cli.output import STORE, JsonOption, StoreOption, err, interval, out, print_json, print_table
+from holdfast.cli.output import (
+    STORE,
+    CsvOption,
+    JsonOption,
+    LatexOption,
+    StoreOption,
+    err,
+    interval,
+    out,
+    print_csv,
+    print_json,
+    show_table,
+)
 
 if TYPE_CHECKING:
     from holdfast.store import Rows, Store
@@ -24,6 +36,8 @@ def predict(
     check: Annotated[bool, typer.Option("--check", help="Also show what the labels say, where there are any.")] = False,
     draws: Annotated[int, typer.Option("--draws", help="How often samples are drawn again for the intervals.")] = 500,
     store: StoreOption = STORE,
+    csv: CsvOption = False,
+    latex: LatexOption = False,
     json: JsonOption = False,
 ) -> None:
     """Accuracy under a shift without its labels, from how often models agree; robust accuracy if both are attacked."""
@@ -56,24 +70,34 @@ def predict(
         err.print(f"{one.left_out + other.left_out} samples left out: not every model saw them")
     if json:
         print_json(_record(made, reference, shifted, actual) | {"left_out": one.left_out + other.left_out})
-        return
-    columns = ["model", "without the shift", "predicted under it", *(["measured"] if check else [])]
-    rows = [
+    elif csv:
+        print_csv(_models(made, actual))
+    else:
+        columns = ["model", "without the shift", "predicted under it", *(["measured"] if check else [])]
+        show_table(columns, _rows(made, actual), right=["without the shift", "measured"], latex=latex)
+        if not latex:
+            _print_line(made, actual)
+    if not made.line.holds:
+        err.print("agreement is not on a line (R² at most 0.95): do not rely on these predictions")
+
+
+def _rows(made: Prediction, actual: dict[str, float]) -> list[list[str]]:
+    return [
         [each.model, f"{100 * each.reference:.1f} %", interval(each.accuracy)]
-        + ([f"{100 * actual[each.model]:.1f} %"] if check else [])
+        + ([f"{100 * actual[each.model]:.1f} %"] if actual else [])
         for each in made.models
     ]
-    print_table(columns, rows, right=["without the shift", "measured"])
+
+
+def _print_line(made: Prediction, actual: dict[str, float]) -> None:
     line = made.line
     out.print(
         f"\nagreement of {line.pairs} pairs: R² {line.r2:.3f}, slope {line.slope:.3f}, intercept {line.intercept:.3f} "
         "(probit)" + (f"; {line.at_edge} pairs agree always or never" if line.at_edge else "")
     )
-    if check:
+    if actual:
         apart = [abs(each.accuracy.value - actual[each.model]) for each in made.models]
         out.print(f"mean absolute error {100 * sum(apart) / len(apart):.1f} points")
-    if not line.holds:
-        err.print("agreement is not on a line (R² at most 0.95): do not rely on these predictions")
 
 
 def _method(name: str) -> Method:
@@ -118,16 +142,20 @@ def _record(made: Prediction, reference: str, shifted: str, actual: dict[str, fl
             "at_edge": line.at_edge,
             "holds": line.holds,
         },
-        "models": [
-            {
-                "model": each.model,
-                "reference": each.reference,
-                "predicted": each.accuracy.value,
-                "low": each.accuracy.low,
-                "high": each.accuracy.high,
-                "n": each.accuracy.n,
-            }
-            | ({"measured": actual[each.model]} if each.model in actual else {})
-            for each in made.models
-        ],
+        "models": _models(made, actual),
     }
+
+
+def _models(made: Prediction, actual: dict[str, float]) -> list[dict[str, object]]:
+    return [
+        {
+            "model": each.model,
+            "reference": each.reference,
+            "predicted": each.accuracy.value,
+            "low": each.accuracy.low,
+            "high": each.accuracy.high,
+            "n": each.accuracy.n,
+        }
+        | ({"measured": actual[each.model]} if actual else {})
+        for each in made.models
+    ]

@@ -26,8 +26,14 @@ def resampled_sums(columns: NDArray[np.float64], *, resamples: int = RESAMPLES, 
     step = max(1, _AT_ONCE // max(n, 1))
     for start in range(0, resamples, step):
         size = min(step, resamples - start)
-        made[start : start + size] = _counts(random, size, n) @ columns
+        made[start : start + size] = draw_counts(n, size, seed=random) @ columns
     return made
+
+
+def draw_counts(n: int, draws: int, *, seed: int | np.random.Generator = 0) -> NDArray[np.float64]:
+    """How often each of n things stands in each draw of n with replacement, (draws, n); every row sums to n."""
+    places = np.random.default_rng(seed).integers(0, n, (draws, n)) + n * np.arange(draws)[:, None]
+    return np.bincount(places.ravel(), minlength=draws * n).reshape(draws, n).astype(np.float64)
 
 
 def resampled_places(n: int, *, resamples: int = RESAMPLES, seed: int = 0) -> NDArray[np.int64]:
@@ -47,8 +53,3 @@ def percentiles(value: float, replicates: NDArray[np.float64], n: int, *, confid
     # a replicate may be infinite, and inf - inf is no number: no interpolation between order statistics
     low, high = np.quantile(known, [tail, 1 - tail], method="inverted_cdf")
     return Score(value, min(float(low), value), max(float(high), value), n)
-
-
-def _counts(random: np.random.Generator, draws: int, n: int) -> NDArray[np.float64]:
-    places = random.integers(0, n, (draws, n)) + n * np.arange(draws)[:, None]
-    return np.bincount(places.ravel(), minlength=draws * n).reshape(draws, n).astype(np.float64)

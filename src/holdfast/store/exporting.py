@@ -18,6 +18,9 @@ SPECIAL = {
     "^": r"\textasciicircum{}",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
+    "±": r"$\pm$",
+    "β": r"$\beta$",
+    "—": "---",
 } | {sign: f"\\{sign}" for sign in "&%$#_{}"}
 
 
@@ -31,8 +34,8 @@ def measured(store: Store, *, models: Sequence[str] = ()) -> Scores:
     values, counts = {}, {}
     sources: dict[str | tuple[str, str], str] = {}
     for key, footer in kept.items():
-        rows = store.read(footer.key)
-        values[key], counts[key] = float(rows.correct.mean()), len(rows)
+        right = footer.right if footer.right is not None else int(store.read(footer.key).correct.sum())
+        values[key], counts[key] = right / footer.n, footer.n
         part = f", {footer.n} of {footer.population} samples" if footer.is_partial else ""
         sources[key] = f"run {footer.key}{part}"
     return Scores("measured", grid(values, counts=counts, sources=sources))
@@ -61,7 +64,7 @@ def latex_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right:
 
 def escaped(text: str) -> str:
     """Text that LaTeX prints as it stands."""
-    return "".join(SPECIAL.get(sign, sign) for sign in text).replace("±", r"$\pm$").replace("—", "---")
+    return "".join(SPECIAL.get(sign, sign) for sign in text)
 
 
 def latex_text(scores: Scores) -> str:

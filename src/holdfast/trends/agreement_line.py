@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.types import Score
-from holdfast.trends.bootstrap import lines, model_draws, percentiles
+from holdfast.metrics.resampling import draw_counts
+from holdfast.trends.bootstrap import lines, percentiles
 from holdfast.trends.spaces import PROBIT, Floats, inside
 
 Method = Literal["aline-d", "aline-s"]
@@ -99,8 +100,8 @@ def predict_accuracy(
     solve = _direct if method == "aline-d" else _simple
     value = PROBIT.inverse(solve(before[None], after[None], accuracy[None])[0])
 
-    weights = model_draws(n, draws, seed=seed)
-    weights_after = weights if same_samples else model_draws(m, draws, seed=seed + 1)
+    weights = draw_counts(n, draws, seed=seed)
+    weights_after = weights if same_samples else draw_counts(m, draws, seed=seed + 1)
     again = solve(
         inside(_gram(reference, weights.astype(np.float32)) / n, n),
         inside(_gram(shifted, weights_after.astype(np.float32)) / m, m),

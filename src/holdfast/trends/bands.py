@@ -10,7 +10,8 @@ from holdfast.core.errors import Misuse
 from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.table import Table
 from holdfast.core.types import Score
-from holdfast.trends.bootstrap import DRAWS, expanded, model_draws, percentiles, planes, sample_draws, scored
+from holdfast.metrics.resampling import draw_counts
+from holdfast.trends.bootstrap import DRAWS, expanded, percentiles, planes, sample_draws, scored
 from holdfast.trends.fits import Fit, as_columns
 from holdfast.trends.piecewise import Piecewise, Trend
 from holdfast.trends.robustness import columns_of, conversion_rate, upper_limit
@@ -43,7 +44,7 @@ def refits(line: Fit, *, over: Over = "models", draws: int = DRAWS, seed: int = 
         x = space.forward(sample_draws(points.x, points.x_counts, draws, seed=seed + 1))
         y = space.forward(sample_draws(points.y, points.y_counts, draws, seed=seed + 2))
     if over != "samples":
-        weights = model_draws(line.n, draws, seed=seed)
+        weights = draw_counts(line.n, draws, seed=seed)
     return planes(x, y, weights)
 
 

@@ -25,13 +25,6 @@ class Lines(NamedTuple):
     n: NDArray[np.int64]
 
 
-def model_draws(models: int, draws: int = DRAWS, *, seed: int = 0) -> Floats:
-    """How often each model stands in each draw with replacement, (draws, models); every row sums to `models`."""
-    drawn = np.random.default_rng(seed).integers(0, models, size=(draws, models))
-    drawn += np.arange(draws)[:, None] * models
-    return np.bincount(drawn.ravel(), minlength=draws * models).reshape(draws, models).astype(np.float64)
-
-
 def sample_draws(values: Floats, counts: NDArray[np.int64], draws: int = DRAWS, *, seed: int = 0) -> Floats:
     """Scores as measured again on as many other samples: binomial, (draws, *shape), half a sample off 0 and 1.
 

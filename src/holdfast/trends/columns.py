@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from holdfast.core.errors import Misuse
 from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.table import Table
-from holdfast.trends.bootstrap import DRAWS, Lines, lines, model_draws, percentiles
+from holdfast.metrics.resampling import draw_counts
+from holdfast.trends.bootstrap import DRAWS, Lines, lines, percentiles
 from holdfast.trends.fits import Cut
 from holdfast.trends.spaces import LOGIT, Floats, Space, fractions, inside, on_edge, space_of
 
@@ -117,7 +118,7 @@ def column_refits(
     """Slope and intercept of every draw and setting, (draws, settings)."""
     names = tuple(table.settings if settings is None else settings)
     made = prepared(table, x, names, space=space_of(space), models=models, cuts=cuts, zero=zero)
-    return lines(made.space_x, made.space_y, model_draws(len(made.x), draws, seed=seed))
+    return lines(made.space_x, made.space_y, draw_counts(len(made.x), draws, seed=seed))
 
 
 def prepared(

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from holdfast.core.errors import Misuse
 from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.table import Table
-from holdfast.trends.bootstrap import DRAWS, correlations, model_draws, percentiles
+from holdfast.metrics.resampling import draw_counts
+from holdfast.trends.bootstrap import DRAWS, correlations, percentiles
 from holdfast.trends.spaces import LINEAR, Floats, Space, fractions, on_edge, space_of
 
 KINDS = ("Acc-Acc", "Rob-Rob", "Acc-Rob", "Rob-Acc")  # arXiv:2310.12793: without the shift first, under it second
@@ -79,7 +80,7 @@ def r2_matrix(
         "Acc": [blank if shift.accuracy is None else chosen.column(shift.accuracy) for shift in shifts],
         "Rob": [blank if shift.robustness is None else chosen.column(shift.robustness) for shift in shifts],
     }
-    weights = model_draws(len(chosen.models), draws, seed=seed) if draws and chosen.models else None
+    weights = draw_counts(len(chosen.models), draws, seed=seed) if draws and chosen.models else None
     shape = (len(KINDS), len(shifts))
     values, low, high = (np.full(shape, np.nan) for _ in range(3))
     n = np.zeros(shape, dtype=np.int64)

@@ -12,7 +12,8 @@ from scipy.stats import rankdata
 from holdfast.core.errors import Misuse
 from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.table import Table
-from holdfast.trends.bootstrap import DRAWS, model_draws, sample_draws
+from holdfast.metrics.resampling import draw_counts
+from holdfast.trends.bootstrap import DRAWS, sample_draws
 from holdfast.trends.spaces import Floats
 
 
@@ -41,7 +42,7 @@ def rank_intervals(
     correct = np.asarray(correct, dtype=bool)
     if correct.ndim != 2 or correct.shape[0] != len(models) or not correct.shape[1]:
         raise Misuse(f"answers are (models, samples): {len(models)} models, got an array of shape {correct.shape}")
-    weights = model_draws(correct.shape[1], draws, seed=seed)
+    weights = draw_counts(correct.shape[1], draws, seed=seed)
     drawn = weights @ correct.T.astype(np.float64) / correct.shape[1]
     return ranks_of_draws(models, correct.mean(axis=1), drawn, confidence=confidence)
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.table import Table
-from holdfast.trends.bootstrap import DRAWS, model_draws, percentiles
+from holdfast.metrics.resampling import draw_counts
+from holdfast.trends.bootstrap import DRAWS, percentiles
 from holdfast.trends.bootstrap import correlations as r_of_draws
 from holdfast.trends.fits import ZeroPolicy, pearson
 from holdfast.trends.piecewise import Trend, trend
@@ -67,7 +68,7 @@ def correlations(
     n = np.array([[int((np.isfinite(one) & np.isfinite(other)).sum()) for other in wild] for one in made])
     low, high = np.full(values.shape, np.nan), np.full(values.shape, np.nan)
     if draws:
-        weights = model_draws(int(kept.sum()), draws, seed=seed)
+        weights = draw_counts(int(kept.sum()), draws, seed=seed)
         every = np.stack(made, axis=1)
         for j, other in enumerate(wild):
             low[:, j], high[:, j] = percentiles(r_of_draws(every, other[:, None], weights), confidence=confidence)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-
 import pytest
 import torch
+from fashion import attacked, batch, model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from holdfast.attacks import lpips_ball
-from holdfast.attacks.attack import Attack
 from holdfast.attacks.lpips import distance, features, network_for
 from holdfast.attacks.lpips_ball import RIDGE, LpipsBall
 from holdfast.attacks.ppgd import ppgd
@@ -19,35 +17,9 @@ from holdfast.attacks.threats import Scene, scene_of
 from holdfast.attacks.verdict import is_inside, is_wrong
 from holdfast.core.errors import Misuse
 from holdfast.core.noise import Noise
-from holdfast.core.registry import registry
-from holdfast.core.types import Batch, Changed
-from holdfast.models import TorchClassifier, load
+from holdfast.core.types import Batch
 
 RADIUS = 0.4
-
-
-@functools.cache
-def model() -> TorchClassifier:
-    return load("fashion-at-linf", device="cpu")
-
-
-@functools.cache
-def batch(n: int = 16) -> Batch:
-    """Images that the model gets right by a margin that small noise does not overcome."""
-    dataset = registry.build(registry.bind("dataset", "fashion-mnist-2k"))
-    images = dataset.images(range(4 * n)).pixels.float() / 255
-    labels = torch.from_numpy(dataset.labels[: 4 * n])
-    with torch.no_grad():
-        chance = model()(images).softmax(1).gather(1, labels[:, None]).squeeze(1)
-    kept = (chance > 0.7).nonzero().squeeze(1)[:n]
-    return Batch(images[kept], labels[kept], tuple(str(i) for i in kept.tolist()))
-
-
-def attacked(attack: Attack, *, width: int = 16, n: int = 16) -> tuple[Changed, Tensor]:
-    some = batch(n)
-    changed = attack(model(), some, Noise.of(0, some.ids), width=width)
-    with torch.no_grad():
-        return changed, is_wrong(model()(changed.images), some.labels)
 
 
 def ball_for(images: Tensor) -> LpipsBall:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 from collections.abc import Callable
@@ -101,6 +103,20 @@ def test_the_table_for_people_names_what_it_shows(files: Callable[[str], Path]) 
     done = CliRunner().invoke(app, ["agree", str(files("one.npy")), str(files("other.npy")), "--resamples", "20"])
     assert "posterior agreement" in done.stdout
     assert "n = 40, 3 classes" in done.stdout
+
+
+def test_programs_and_papers_get_the_same_numbers(files: Callable[[str], Path]) -> None:
+    words = ["agree", str(files("one.parquet")), str(files("other.parquet")), "--resamples", "20"]
+    told = agree(*words[1:3])
+    (record,) = csv.DictReader(io.StringIO(CliRunner().invoke(app, [*words, "--csv"]).stdout))
+    assert list(record) == list(told)
+    assert float(record["pa"]) == told["pa"]
+    assert float(record["afr_t_low"]) == told["afr_t_low"]
+    assert json.loads(record["maxima"]) == told["maxima"]
+    latex = CliRunner().invoke(app, [*words, "--latex"]).stdout
+    assert latex.startswith(r"\begin{tabular}{lll}")
+    assert rf"$\beta$ & {told['beta']:.4g} & [" in latex
+    assert latex.rstrip().endswith(r"\end{tabular}")
 
 
 @pytest.mark.parametrize(

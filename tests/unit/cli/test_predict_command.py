@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from holdfast.__main__ import main
 from holdfast.store import Footer, Rows, Store
 
 MODELS = ("poor", "fair", "good", "better", "best")
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
-    def call(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["holdfast", *words])
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
 
 
 @pytest.fixture
@@ -70,6 +55,19 @@ def test_it_is_a_table_for_people(run, store: str) -> None:
     assert "predicted under it" in out
     assert "agreement of 10 pairs: R²" in out
     assert "mean absolute error" in out
+
+
+def test_programs_and_papers_get_the_same_numbers(run, store: str) -> None:
+    words = ("predict", "--x", "d", "--y", "d+fog", "--store", store, "--draws", "9")
+    told = json.loads(run(*words, "--check", "--json").out)["models"]
+    records = list(csv.DictReader(io.StringIO(run(*words, "--check", "--csv").out)))
+    assert [list(record) for record in records] == [list(each) for each in told]
+    assert [float(record["high"]) for record in records] == [each["high"] for each in told]
+    assert "measured" not in run(*words, "--csv").out
+    latex = run(*words, "--latex").out
+    assert latex.startswith(r"\begin{tabular}{lrl}")
+    assert rf"best & {100 * told[0]['reference']:.1f} \% & {100 * told[0]['predicted']:.1f} \% [" in latex
+    assert latex.rstrip().endswith(r"\end{tabular}")
 
 
 @pytest.mark.parametrize(
