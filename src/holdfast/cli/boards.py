@@ -43,6 +43,8 @@ def board(
     ] = "round",
     digits: Annotated[int, typer.Option("--digits", help="Decimals.")] = 1,
     complete: Annotated[bool, typer.Option("--complete", help="Leave incomplete entries out.")] = False,
+    details: Annotated[bool, typer.Option("--details", help="Also show the suite's details.")] = False,
+    dataset: Annotated[str | None, typer.Option("--dataset", help="Dataset instead of the suite's own.")] = None,
     csv: CsvOption = False,
     latex: LatexOption = False,
     json: JsonOption = False,
@@ -60,7 +62,7 @@ def board(
     if rounding not in ("round", "truncate"):
         raise Misuse(f"--rounding is round or truncate, got `{rounding}`")
     kept = Store(store)
-    shown = made_board(load_suite(suite), kept, sort=sort, spelled=spelling(kept))
+    shown = made_board(load_suite(suite, dataset=dataset), kept, sort=sort, spelled=spelling(kept))
     left_out = [entry for entry in shown.entries if not entry.is_complete]
     if complete:
         shown = shown.complete()
@@ -70,13 +72,14 @@ def board(
     if csv:
         print_csv(shown.records())
         return
-    titles = [column.title or column.name for column in shown.columns]
+    scores = (*shown.columns, *(shown.details if details else ()))
+    titles = [column.title or column.name for column in scores]
     columns = ["", "model", *titles, "from", *(() if complete else ("missing",))]
     rows = [
         [
             "" if entry.rank is None else str(entry.rank),
             entry.model,
-            *(_cell_text(entry.cells[c.name], c.unit, digits, rounding) for c in shown.columns),
+            *(cell_text(entry.cell(c.name), c.unit, digits, rounding) for c in scores),
             entry.origin,
             *(() if complete else (entry.missing,)),
         ]
@@ -163,12 +166,13 @@ def _list_boards(json: bool) -> None:
     print_table(["suite", "board", "source"], [[suite.name, suite.title, suite.source] for suite in made])
 
 
-def _cell_text(cell: Cell, unit: str, digits: int, rounding: str) -> str:
+def cell_text(cell: Cell, unit: str, digits: int = 1, rounding: str = "round") -> str:
     from holdfast.metrics.averages import rounded
 
     if cell.score is None:
-        return f"{cell.have} of {cell.of}" if cell.of else "—"
+        return f"{cell.have} of {cell.of}" if cell.of and not cell.note else "—"
     scale = 100 if unit in ("percent", "points") else 1
+    digits += 2 if unit in ("nats", "fraction") else 0
 
     def text(value: float) -> str:
         return (

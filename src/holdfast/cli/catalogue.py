@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,13 +49,13 @@ def list_kind(
 
 def show(
     ref: Annotated[
-        str, typer.Argument(help="A name or ref: pgd-linf, gaussian-noise:severity=3, fashion-mnist-2k, demo")
+        str, typer.Argument(help="A name or ref: pgd-linf, gaussian-noise:severity=3, fashion-mnist-2k, suite:quick")
     ],
     out_file: Annotated[
         Path | None, typer.Option("--out", "-o", help="Of a corruption: draw every severity into this PNG or JPEG.")
     ] = None,
     dataset: Annotated[
-        str | None, typer.Option("--dataset", help="With --out: whose images. Default: drawn landscapes.")
+        str | None, typer.Option("--dataset", help="With --out: whose images. Of a suite: instead of its own.")
     ] = None,
     images: Annotated[int, typer.Option("--images", help="With --out: how many images.")] = 4,
     json: JsonOption = False,
@@ -69,17 +70,13 @@ def show(
     from holdfast.core.errors import unknown
     from holdfast.core.refs import parse_ref
     from holdfast.core.registry import registry
-    from holdfast.core.suites import load_suite, suites
+    from holdfast.core.suites import suites
 
-    name = parse_ref(ref).name
-    if name in suites():
-        suite = load_suite(name)
-        if json:
-            print_json({"kind": "suite", "name": suite.name, "title": suite.title, "scenarios": list(suite.scenarios)})
-            return
-        out.print(f"[bold]{suite.name}[/]  suite, {len(suite.scenarios)} scenarios\n{suite.title}\n")
-        print_table(["scenario"], [[text] for text in suite.scenarios])
+    wanted = ref.removeprefix("suite:")
+    if wanted in suites() or wanted.endswith(".toml") or wanted != ref:
+        _show_suite(wanted, dataset, json)
         return
+    name = parse_ref(ref).name
     everything: dict[str, Entry] = {}
     for kind in PLURALS.values():
         for known, entry in registry.entries(kind).items():
@@ -103,6 +100,50 @@ def show(
         )
     if bound is not None:
         out.print(f"\n{bound.full}\nkey {bound.key}", markup=False)
+
+
+def _show_suite(name: str, dataset: str | None, json: bool) -> None:
+    from holdfast.core.suites import load_suite
+
+    suite = load_suite(name, dataset=dataset)
+    parts = {text: part.name for part in reversed(suite.parts) for text in part.scenarios}
+    if json:
+        print_json(
+            {
+                "kind": "suite",
+                "name": suite.name,
+                "title": suite.title,
+                "about": suite.about,
+                "source": suite.source,
+                "dataset": suite.dataset,
+                "samples": suite.samples,
+                "models": list(suite.models),
+                "published": list(suite.published),
+                "parts": {part.name: list(part.scenarios) for part in suite.parts},
+                "scenarios": list(suite.scenarios),
+                "board": [asdict(column) for column in suite.board],
+                "notes": list(suite.notes),
+            }
+        )
+        return
+    out.print(f"[bold]{suite.name}[/]  suite, {len(suite.scenarios)} scenarios\n{suite.title}")
+    samples = "all samples" if suite.samples is None else f"{suite.samples:,} samples"
+    facts = [suite.about, f"source: {suite.source}" if suite.source else "", f"on {suite.dataset or '-'}, {samples}"]
+    for text in (*filter(None, facts), *suite.notes):
+        out.print(text, markup=False)
+    if suite.parts:
+        out.print()
+        columns = ["part", "scenarios", "what it is"]
+        print_table(columns, [[p.name, str(len(p.scenarios)), p.title] for p in suite.parts], right=["scenarios"])
+    if suite.board:
+        out.print()
+        rows = [[c.name, c.title, c.unit, "detail" if c.detail else ""] for c in suite.board]
+        print_table(["score", "title", "unit", ""], rows)
+    out.print()
+    if parts:
+        print_table(["scenario", "part"], [[text, parts.get(text, "")] for text in suite.scenarios])
+    else:
+        print_table(["scenario"], [[text] for text in suite.scenarios])
 
 
 def _record(entry: Entry) -> dict[str, object]:
@@ -142,6 +183,9 @@ def _suite_records() -> list[dict[str, object]]:
             "summary": suite.title,
             "source": suite.source,
             "scenarios": len(suite.scenarios),
+            "dataset": suite.dataset,
+            "parts": [part.name for part in suite.parts],
+            "board": [column.name for column in suite.board if not column.detail],
         }
         for suite in loaded
     ]

@@ -48,7 +48,7 @@ def own_models(benchmark: str, store: Store, spelled: Callable[[str], str]) -> T
     scores = {
         (entry.model, name): cell.score
         for entry in entries
-        for name, cell in entry.cells.items()
+        for name, cell in (*entry.cells.items(), *entry.details.items())
         if cell.score is not None
     }
     counts = {key: score.n for key, score in scores.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from statistics import NormalDist
 
 from holdfast.core.types import Score
@@ -10,6 +11,7 @@ from holdfast.core.types import Score
 CONFIDENCE = 0.95
 
 
+@cache
 def z_value(confidence: float = CONFIDENCE) -> float:
     """The two-sided normal quantile, 1.96 at 95 %."""
     return NormalDist().inv_cdf(0.5 + confidence / 2)

@@ -4,22 +4,14 @@ title = "Corruptions"
 dataset = "fashion-mnist-2k"
 scenarios = ["{dataset}", "{dataset}+{contrast,jpeg}:severity={1,3,5}"]
 
-A suite may say which scores its board shows. A column is the mean of its terms, each the mean of all that its pattern
-stands for: of scenarios measured here, of settings in imported files, or of other columns (`of`). What others publish
-under the column's own name is taken as it is.
-
-published = ["corruption-paper"]
-sort = "corrupted"
-
-[[board]]
-name = "corrupted"
-scenarios = ["{dataset}+contrast:severity={1,3,5}", "{dataset}+jpeg:severity={1,3,5}"]
+A suite may say which scores its board shows, and part its scenarios so that some of them can be run alone. All fields
+are in docs/suites.md.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,47 +19,88 @@ from typing import Any
 from holdfast.core.errors import HoldfastError, Misuse, did_you_mean, unknown
 
 FOLDER = Path(__file__).parent.parent / "suites"
-FIELDS: dict[str, type] = {
-    "title": str,
-    "about": str,
-    "source": str,
-    "dataset": str,
-    "scenarios": list,
-    "models": list,
-    "samples": int,
-    "published": list,
-    "sort": str,
-    "board": list,
+DATASET = "dataset"
+Terms = tuple[tuple[str, ...], ...]
+Lists = Mapping[str, Sequence[str]]
+
+FIELDS = {
+    "title": "text",
+    "about": "text",
+    "source": "text",
+    "dataset": "text",
+    "scenarios": "a list of texts",
+    "models": "a list of texts",
+    "samples": "a whole number",
+    "published": "a list of texts",
+    "sort": "text",
+    "notes": "a list of texts",
+    "lists": "a table of texts and lists of texts",
+    "part": "tables, each under [[part]]",
+    "board": "tables, each under [[board]]",
 }
-COLUMN_FIELDS: dict[str, type] = {
-    "name": str,
-    "title": str,
-    "unit": str,
-    "better": str,
-    "scenarios": list,
-    "settings": list,
-    "of": list,
-    "score": str,
+PART_FIELDS = {
+    "name": "text",
+    "title": "text",
+    "scenarios": "a list of texts",
+    "settings": "a list of texts",
 }
-WANTED: dict[type, str] = {str: "text", list: "a list of texts", int: "a whole number"}
-REQUIRED = ("title", "scenarios")
+COLUMN_FIELDS = {
+    "name": "text",
+    "title": "text",
+    "unit": "text",
+    "better": "text",
+    "part": "text",
+    "scenarios": "a list of texts",
+    "settings": "a list of texts",
+    "of": "a list of texts",
+    "score": "text",
+    "reference": "text",
+    "weights": "a list of numbers",
+    "intercept": "a number",
+    "line": "text",
+    "detail": "true or false",
+}
+UNITS = ("percent", "fraction", "points", "number", "nats")
+BETTER = ("higher", "lower", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """A score of a board: the mean of its terms, each the mean of all it lists; `of` names other columns instead.
 
-    `score` makes something else than a mean of the settings, by name (`metrics.board.SCORES`).
+    `score` makes something else than accuracy of each scenario, or than a mean of them all, by name: a metric, against
+    the rows of `reference` where it needs some, or one of `metrics.columns`. An `effective-robustness` is the
+    first column of `of` above what `weights` and `intercept` make of the others on logit scale; `line` says whose line
+    that is. A `detail` is not needed for an entry to be complete.
     """
 
     name: str
     title: str = ""
     unit: str = "percent"
     better: str = "higher"
-    scenarios: tuple[tuple[str, ...], ...] = ()
-    settings: tuple[tuple[str, ...], ...] = ()
+    scenarios: Terms = ()
+    settings: Terms = ()
     of: tuple[str, ...] = ()
     score: str = ""
+    part: str = ""
+    reference: str = ""
+    weights: tuple[float, ...] = ()
+    intercept: float = 0.0
+    line: str = ""
+    detail: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some scenarios of a suite under a name, to run alone or to score together.
+
+    `settings` are the names that published results have for its scenarios, one each and in their order.
+    """
+
+    name: str
+    title: str
+    scenarios: tuple[str, ...]
+    settings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +118,18 @@ class Suite:
     published: tuple[str, ...] = ()
     sort: str = ""
     board: tuple[Column, ...] = ()
+    parts: tuple[Part, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def only(self, parts: Sequence[str]) -> tuple[str, ...]:
+        """The scenarios of some parts, in the order of the suite; of no part: all."""
+        known = {part.name: part for part in self.parts}
+        for name in parts:
+            if name not in known:
+                there = None if known else f"suite `{self.name}` has no parts"
+                raise unknown(f"part of `{self.name}`", name, known, otherwise=there)
+        wanted = {text for name in parts for text in known[name].scenarios}
+        return tuple(text for text in self.scenarios if text in wanted) if parts else self.scenarios
 
 
 def suites() -> dict[str, Path]:
@@ -105,18 +150,20 @@ def load_suite(name: str, *, dataset: str | None = None) -> Suite:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise HoldfastError(f"{path} is not valid TOML: {error}") from error
     _check(record, path)
-    over = dataset or record.get("dataset", "")
-    listed = record.get("scenarios", [])
-    patterns = [*listed, *(text for column in record.get("board", ()) for text in column.get("scenarios", ()))]
-    if any("{dataset}" in text for text in patterns) and not over:
+    lists = {name: [one] if isinstance(one, str) else one for name, one in record.get("lists", {}).items()}
+    if over := dataset or record.get("dataset", ""):
+        lists[DATASET] = [over]
+    elif any("{dataset}" in text for text in _patterns(record)):
         raise Misuse(f"suite `{path.stem}` needs a dataset", hint="give one with --dataset")
-    scenarios = [text for pattern in listed for text in expanded(pattern.replace("{dataset}", over))]
-    columns = tuple(_column(column, over) for column in record.get("board", ()))
-    scenarios += [text for column in columns for term in column.scenarios for text in term]
+    parts = {part["name"]: _part(part, lists, path) for part in record.get("part", ())}
+    columns = tuple(_column(column, lists, parts) for column in record.get("board", ()))
+    scenarios = [text for pattern in record.get("scenarios", ()) for text in expanded(pattern, lists)]
+    scenarios += [text for part in parts.values() for text in part.scenarios]
+    scenarios += [text for column in columns for text in (*_texts(column.scenarios), column.reference) if text]
     return Suite(
         name=path.stem,
         title=record["title"],
-        scenarios=tuple(dict.fromkeys(scenarios)) if columns else tuple(scenarios),
+        scenarios=tuple(dict.fromkeys(scenarios)) if columns or parts else tuple(scenarios),
         about=record.get("about", ""),
         source=record.get("source", ""),
         dataset=over,
@@ -125,11 +172,22 @@ def load_suite(name: str, *, dataset: str | None = None) -> Suite:
         published=tuple(record.get("published", ())),
         sort=record.get("sort", columns[0].name if columns else ""),
         board=columns,
+        parts=tuple(_joined(part, columns) for part in parts.values()),
+        notes=tuple(record.get("notes", ())),
     )
 
 
-def expanded(pattern: str) -> list[str]:
-    """All texts a pattern with braces stands for, in reading order: `a{1,2{x,y}}` is `a1`, `a2x`, `a2y`."""
+def _patterns(record: Mapping[str, Any]) -> list[str]:
+    tables = (record, *record.get("part", ()), *record.get("board", ()))
+    return [text for table in tables for text in (*table.get("scenarios", ()), table.get("reference", ""))]
+
+
+def expanded(pattern: str, lists: Lists | None = None) -> list[str]:
+    """All texts a pattern with braces stands for, in reading order: `a{1,2{x,y}}` is `a1`, `a2x`, `a2y`.
+
+    The name of a list alone in braces stands for each of its texts.
+    """
+    lists = lists or {}
     start = pattern.find("{")
     if start < 0:
         if "}" in pattern:
@@ -142,47 +200,147 @@ def expanded(pattern: str) -> list[str]:
             options.append(pattern[begun:i].strip())
             begun = i + 1
         if depth == 0:
-            rest = expanded(pattern[i + 1 :])
+            chosen = list(lists[options[0]]) if len(options) == 1 and options[0] in lists else options
+            rest = expanded(pattern[i + 1 :], lists)
             return [
-                pattern[:start] + inner + after for option in options for inner in expanded(option) for after in rest
+                pattern[:start] + inner + after
+                for option in chosen
+                for inner in expanded(option, lists)
+                for after in rest
             ]
     raise Misuse(f"a brace is opened but not closed in `{pattern}`")
 
 
-def _column(record: dict[str, Any], dataset: str) -> Column:
+def _part(record: dict[str, Any], lists: Lists, path: Path) -> Part:
     scenarios, settings = (
-        tuple(tuple(expanded(text.replace("{dataset}", dataset))) for text in record.get(kind, ()))
+        tuple(text for pattern in record.get(kind, ()) for text in expanded(pattern, lists))
         for kind in ("scenarios", "settings")
     )
-    words = {name: record[name] for name in ("name", "title", "unit", "better", "score") if name in record}
-    return Column(**words, scenarios=scenarios, settings=settings, of=tuple(record.get("of", ())))
+    if settings and len(settings) != len(scenarios):
+        raise HoldfastError(
+            f"{path}: part `{record['name']}` has {len(scenarios)} scenarios and {len(settings)} settings",
+            hint="name the published setting of every scenario, in their order",
+        )
+    return Part(record["name"], record.get("title", record["name"]), scenarios, settings)
+
+
+def _column(record: dict[str, Any], lists: Lists, parts: Mapping[str, Part]) -> Column:
+    """A column that names a part and lists nothing itself is of all that the part lists."""
+    words = {name: value for name, value in record.items() if name not in ("scenarios", "settings")}
+    for name in ("of", "weights"):
+        words[name] = tuple(words.get(name, ()))
+    scenarios, settings = (
+        tuple(tuple(expanded(text, lists)) for text in record.get(kind, ())) for kind in ("scenarios", "settings")
+    )
+    if "part" in record and not scenarios:
+        part = parts[record["part"]]
+        scenarios = tuple((text,) for text in part.scenarios)
+        settings = settings or tuple((text,) for text in part.settings)
+    if "reference" in words:
+        (words["reference"],) = expanded(words["reference"], lists)
+    return Column(**words, scenarios=scenarios, settings=settings)
+
+
+def _joined(part: Part, columns: Sequence[Column]) -> Part:
+    """The part with what its columns add to it."""
+    own = [text for column in columns if column.part == part.name for text in _texts(column.scenarios)]
+    return Part(part.name, part.title, tuple(dict.fromkeys((*part.scenarios, *own))), part.settings)
+
+
+def _texts(terms: Terms) -> list[str]:
+    return [text for term in terms for text in term]
 
 
 def _check(record: dict[str, Any], path: Path) -> None:
     _check_fields(record, FIELDS, f"{path}", "suite")
-    names = []
-    for column in record.get("board", ()):
-        _check_fields(column, COLUMN_FIELDS, f"{path}, board", "column of a board")
-        if "name" not in column:
-            raise HoldfastError(f"{path}: a column of a board needs `name`")
-        for name in column.get("of", ()):
-            if name not in names:
-                raise HoldfastError(f"{path}: `{column['name']}` is made of `{name}`, which no column before it is")
-        names.append(column["name"])
-    if names and record.get("sort", names[0]) not in names:
+    if "title" not in record:
+        raise HoldfastError(f"{path}: a suite needs `title`")
+    if not any(name in record for name in ("scenarios", "part", "board")):
+        raise HoldfastError(f"{path}: a suite needs `scenarios`", hint="a list of texts such as `{dataset}+fog`")
+    if record.get("samples", 1) < 1:
+        raise HoldfastError(f"{path}: `samples` must be at least 1, got {record['samples']}")
+    if DATASET in record.get("lists", {}):
+        raise HoldfastError(f"{path}: a list cannot be named `dataset`", hint="`dataset = …` says what {dataset} is")
+    _check_parts(record.get("part", ()), path)
+    _check_columns(record.get("board", ()), [part["name"] for part in record.get("part", ())], path)
+    names = [column["name"] for column in record.get("board", ())]
+    sort = record.get("sort", names[0] if names else "")
+    if names and sort not in names:
         raise HoldfastError(f"{path}: `sort` names no column", hint=f"there are: {', '.join(names)}")
-    for name in REQUIRED:
-        if name not in record and not (name == "scenarios" and names):
-            raise HoldfastError(f"{path}: a suite needs `{name}`")
+    if any(column["name"] == sort and column.get("detail") for column in record.get("board", ())):
+        raise HoldfastError(f"{path}: `sort` names a detail, which an entry may lack", hint="name another column")
 
 
-def _check_fields(record: dict[str, Any], fields: Mapping[str, type], place: str, what: str) -> None:
+def _check_parts(parts: Sequence[dict[str, Any]], path: Path) -> None:
+    names: list[str] = []
+    for part in parts:
+        _check_fields(part, PART_FIELDS, f"{path}, part", "part")
+        _check_name(part, names, path, "part")
+
+
+def _check_columns(columns: Sequence[dict[str, Any]], parts: Sequence[str], path: Path) -> None:
+    names: list[str] = []
+    for column in columns:
+        _check_fields(column, COLUMN_FIELDS, f"{path}, board", "column of a board")
+        _check_name(column, names, path, "column of a board")
+        name = column["name"]
+        if "of" in column and ("scenarios" in column or "part" in column):
+            raise HoldfastError(f"{path}: `{name}` is made of columns and of scenarios", hint="keep one of them")
+        for other in column.get("of", ()):
+            if other not in names[:-1]:
+                raise HoldfastError(f"{path}: `{name}` is made of `{other}`, which no column before it is")
+        if column.get("part", parts[0] if parts else "") not in (*parts, ""):
+            hint = f"there are: {', '.join(parts)}" if parts else "declare it under [[part]]"
+            raise HoldfastError(f"{path}: `{name}` belongs to part `{column['part']}`, which there is not", hint=hint)
+        for field, allowed in (("unit", UNITS), ("better", BETTER)):
+            if column.get(field, allowed[0]) not in allowed:
+                told = ", ".join(word or '""' for word in allowed)
+                raise HoldfastError(f"{path}: `{field}` of `{name}` must be one of {told}, got `{column[field]}`")
+        if (column.get("score") == "effective-robustness") != ("weights" in column):
+            raise HoldfastError(
+                f"{path}: `{name}` has {'weights' if 'weights' in column else 'no weights'}",
+                hint='score = "effective-robustness" takes `weights` and `intercept` of a line, other scores do not',
+            )
+        if "weights" in column and len(column["weights"]) != len(column.get("of", ())) - 1:
+            raise HoldfastError(
+                f"{path}: `{name}` needs a weight for every column of `of` but the first",
+                hint='of = ["shifted", "standard"], weights = [0.92]',
+            )
+
+
+def _check_name(record: dict[str, Any], names: list[str], path: Path, what: str) -> None:
+    if "name" not in record:
+        raise HoldfastError(f"{path}: a {what} needs `name`")
+    if record["name"] in names:
+        several = what.replace("part", "parts").replace("column", "columns")
+        raise HoldfastError(f"{path}: two {several} are named `{record['name']}`", hint="rename one of them")
+    names.append(record["name"])
+
+
+def _check_fields(record: dict[str, Any], fields: Mapping[str, str], place: str, what: str) -> None:
     for name, value in record.items():
         if name not in fields:
-            raise HoldfastError(f"{place}: no field `{name}` in a {what}", hint=did_you_mean(name, fields))
-        if not isinstance(value, fields[name]):
-            raise HoldfastError(f"{place}: `{name}` must be {WANTED[fields[name]]}")
-        kind = dict if name == "board" else str
-        if isinstance(value, list) and not all(isinstance(item, kind) for item in value):
-            wanted = "tables, each under [[board]]" if kind is dict else "a list of texts"
-            raise HoldfastError(f"{place}: `{name}` must be {wanted}")
+            hint = did_you_mean(name, fields) or f"there are: {', '.join(fields)}"
+            raise HoldfastError(f"{place}: no field `{name}` in a {what}", hint=hint)
+        if not _fits(value, fields[name]):
+            raise HoldfastError(f"{place}: `{name}` must be {fields[name]}")
+
+
+def _fits(value: object, wanted: str) -> bool:
+    def every(kind: type) -> bool:
+        return isinstance(value, list) and all(isinstance(item, kind) and not isinstance(item, bool) for item in value)
+
+    if wanted == "a table of texts and lists of texts":
+        return isinstance(value, dict) and all(
+            isinstance(v, str) or _fits(v, "a list of texts") for v in value.values()
+        )
+    if wanted.startswith("tables"):
+        return every(dict)
+    if wanted == "a list of texts":
+        return every(str)
+    if wanted == "a list of numbers":
+        return isinstance(value, list) and all(_fits(item, "a number") for item in value)
+    kinds: dict[str, tuple[type, ...]] = {"text": (str,), "a whole number": (int,), "a number": (int, float)}
+    if wanted == "true or false":
+        return isinstance(value, bool)
+    return isinstance(value, kinds[wanted]) and not isinstance(value, bool)

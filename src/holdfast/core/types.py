@@ -107,11 +107,15 @@ class Classifier(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Images (float32, NCHW, in [0, 1]) with their labels and ids."""
+    """Images (float32, NCHW, in [0, 1]) with their labels and ids.
+
+    `logits` is what the model said of these very images in an earlier cell of the same job, where it was asked.
+    """
 
     images: Tensor
     labels: Tensor
     ids: tuple[str, ...]
+    logits: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.ids)

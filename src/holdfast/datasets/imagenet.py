@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from holdfast.core.registry import register
 from holdfast.datasets.encoded import Encoded, framed
 from holdfast.datasets.files import Download, published
@@ -28,7 +30,7 @@ IMAGENET = published(
 def imagenet(
     *,
     classes: Classes = "all",
-    answers: Answers = "subset",
+    answers: Answers | Literal["own"] = "subset",
     size: int = SIZE,
     resize: int | None = RESIZE,
     ids: str | None = None,
@@ -37,9 +39,10 @@ def imagenet(
     """ImageNet: the 50,000 validation images, or those of the classes that a shifted set has.
 
     `answers=subset` lets a model answer with those classes alone, `full` with all 1,000, `sum` merges classes by their
-    total probability. `ids` names a file with one id per line, `first` takes the first so many.
+    total probability; `own` is for models that have the set's classes and no others, such as those of CIFAR-10. `ids`
+    names a file with one id per line, `first` takes the first so many.
     """
-    found = scheme(classes, answers)
+    found = scheme(classes, "subset" if answers == "own" else answers)
     pieces, place = validation_images(IMAGENET)
     plan = Plan(
         name="imagenet" if classes == "all" else f"imagenet, classes of {classes}",
@@ -48,7 +51,7 @@ def imagenet(
         known=names(),
         framing=framed(3, size, resize),
         size=size,
-        answers=found.answers,
+        answers=None if answers == "own" else found.answers,
         licence=IMAGENET.licence,
         source=SOURCE,
     )

@@ -67,9 +67,18 @@ def place_of(
         for tar in (root / f"{name}{end}" for name in tars for end in (".tar", ".tar.gz")):
             if tar.is_file():
                 return tar
+    if _has_others(download, {*names, *tars, *(name.split("/")[0] for name in expected)}):
+        raise download.missing(names[0])
     raise misplaced(
         download, names[0], f"it should hold `{names[0]}.tar`, or folders like `{names[0]}/{min(expected)}`"
     )
+
+
+def _has_others(download: Download, names: Collection[str]) -> bool:
+    """Whether other variants of a dataset lie there, so that this one is not misplaced but absent."""
+    files = [file.name for form in download.forms for file in form.files]
+    others = {*download.folders, *files} - {name + end for name in names for end in ("", ".tar", ".tar.gz")}
+    return any((root / other).exists() for root in (download.folder, *download.places) for other in others)
 
 
 def misplaced(download: Download, name: str, layout: str) -> HoldfastError:

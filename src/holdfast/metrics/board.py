@@ -1,34 +1,47 @@
 """Boards: the scores of a suite for every model that has them, printed in a paper, imported, or measured here.
 
 A mean over missing cells is never shown as a score: the cell says how many there are of how many, and the entry is
-marked incomplete.
+marked incomplete. What is no mean is made in `metrics.columns`.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.errors import Misuse, unknown
 from holdfast.core.intervals import wilson, z_value
+from holdfast.core.refs import parse_ref
+from holdfast.core.registry import registry
 from holdfast.core.suites import Column, Suite
 from holdfast.core.table import Table
 from holdfast.core.types import Score
 from holdfast.metrics.averages import mean_of
-from holdfast.metrics.multi_attack import CLEAN, Battery, Strength, battery, competitiveness, knowledge
-from holdfast.metrics.stability import stability
+from holdfast.metrics.columns import (
+    ABOVE,
+    BEST,
+    OVER_RADII,
+    RATIOS,
+    Runs,
+    above_line,
+    made_of,
+    ratio_of,
+    strengths_of,
+    trained_as_said,
+)
+from holdfast.metrics.multi_attack import Battery, battery
 from holdfast.metrics.summary import lines
-from holdfast.store.published import published
+from holdfast.store.published import benchmarks, published
 from holdfast.store.scores import Scores
 from holdfast.store.store import Store
 
-BEST = "acc*"
+__all__ = ["BEST", "Board", "Cell", "Entry", "battery_of", "board", "score_of"]
+
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
@@ -36,7 +49,8 @@ Counts = NDArray[np.int64]
 class Cell(NamedTuple):
     """One score of an entry. Without a `score`, `have` of the `of` results that it needs are there.
 
-    The interval and n of a score are NaN and 0 where nobody said how many samples it rests on.
+    The interval and n of a score are NaN and 0 where nobody said how many samples it rests on. `note` says what else
+    than missing results is in the way of a score.
     """
 
     score: Score | None
@@ -44,20 +58,25 @@ class Cell(NamedTuple):
     of: int
     source: str
     is_partial: bool = False
-
-
-NOTHING = Cell(None, 0, 0, "")
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A model on a board. `origin` is `published`, `imported` or `measured`; `rank` None without a score to sort by."""
+    """A model on a board. `origin` is `published`, `imported` or `measured`; `rank` None without a score to sort by.
+
+    `details` are cells that an entry may lack and still be complete.
+    """
 
     model: str
     origin: str
     cells: Mapping[str, Cell]
     facts: Mapping[str, str]
     rank: int | None = None
+    details: Mapping[str, Cell] = field(default_factory=dict)
+
+    def cell(self, name: str) -> Cell:
+        return self.cells[name] if name in self.cells else self.details[name]
 
     @property
     def is_complete(self) -> bool:
@@ -66,8 +85,7 @@ class Entry:
     @property
     def missing(self) -> str:
         """What an incomplete entry lacks, in words: `ood-d-robustness 12 of 79, ood-robustness`."""
-        lacking = [(name, cell) for name, cell in self.cells.items() if cell.score is None]
-        return ", ".join(f"{name} {cell.have} of {cell.of}" if cell.of else name for name, cell in lacking)
+        return ", ".join(_lack(name, cell) for name, cell in self.cells.items() if cell.score is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +97,14 @@ class Board:
     columns: tuple[Column, ...]
     sort: str
     entries: tuple[Entry, ...]
+    details: tuple[Column, ...] = ()
 
     def complete(self) -> Board:
         """Without the entries that lack a score."""
         return replace(self, entries=tuple(entry for entry in self.entries if entry.is_complete))
 
     def records(self) -> list[dict[str, object]]:
-        """One record per score, for programs: fractions, with interval, n, counts and source."""
+        """One record per score, for programs: fractions, with interval, n, counts and source; details where begun."""
         return [
             {
                 "rank": entry.rank,
@@ -100,18 +119,27 @@ class Board:
                 "have": cell.have,
                 "of": cell.of,
                 "complete": entry.is_complete,
+                "detail": column.detail,
                 "source": cell.source,
+                "note": cell.note,
             }
             for entry in self.entries
-            for column in self.columns
-            for cell in (entry.cells[column.name],)
+            for column in (*self.columns, *self.details)
+            for cell in (entry.cell(column.name),)
+            if not column.detail or cell.have or cell.score is not None
         ]
+
+
+def _lack(name: str, cell: Cell) -> str:
+    if cell.note:
+        return f"{name} ({cell.note})"
+    return f"{name} {cell.have} of {cell.of}" if cell.of else name
 
 
 def board(
     suite: Suite, store: Store | None = None, *, sort: str | None = None, spelled: Callable[[str], str] = str
 ) -> Board:
-    """The board of a suite: what its papers print, then what the store holds.
+    """The board of a suite: what its papers print, then what the store holds, imported and measured.
 
     `spelled` turns the scenarios of the suite into the texts that rows carry.
     """
@@ -121,13 +149,32 @@ def board(
     names = [column.name for column in suite.board]
     if by not in names:
         raise Misuse(f"the board of `{suite.name}` has no score `{by}`", hint=f"there are: {', '.join(names)}")
-    entries = [entry for name in suite.published for entry in _listed(suite, published(name), "published")]
+    _check_scores(suite)
+    printed = [name for name in suite.published if name in benchmarks()]
+    entries = [entry for name in printed for entry in _listed(suite, published(name), "published")]
     if store is not None:
         for name in dict.fromkeys((*suite.published, suite.name)):
             entries += [entry for scores in store.scores(name) for entry in _listed(suite, scores, "imported")]
         entries += _measured(suite, store, spelled)
     direction = next(column.better for column in suite.board if column.name == by)
-    return Board(suite.name, suite.title, suite.board, by, tuple(_ranked(entries, by, direction)))
+    details = {column.name for column in suite.board if column.detail}
+    main, more = (tuple(c for c in suite.board if (c.name in details) is wanted) for wanted in (False, True))
+    ranked = tuple(_parted(entry, details) for entry in _ranked(entries, by, direction))
+    return Board(suite.name, suite.title, main, by, ranked, more)
+
+
+def _parted(entry: Entry, details: set[str]) -> Entry:
+    cells, more = ({n: c for n, c in entry.cells.items() if (n in details) is wanted} for wanted in (False, True))
+    return replace(entry, cells=cells, details=more)
+
+
+def _check_scores(suite: Suite) -> None:
+    for column in suite.board:
+        if column.score and column.score not in (*RATIOS, ABOVE, OVER_RADII):
+            name = parse_ref(column.score).name
+            known = registry.entries("metric")
+            if name not in known:
+                raise unknown("score or metric", column.score, [*RATIOS, ABOVE, OVER_RADII, *known])
 
 
 def _listed(suite: Suite, scores: Scores, origin: str) -> Iterator[Entry]:
@@ -136,16 +183,27 @@ def _listed(suite: Suite, scores: Scores, origin: str) -> Iterator[Entry]:
     made: dict[str, Stack] = {}
     for column in suite.board:
         made[column.name] = _stacked(column, scores, made, with_terms=origin == "imported")
-    special = [column for column in suite.board if column.score and BEST in table.models]
+    special = [column for column in suite.board if column.score in (*RATIOS, OVER_RADII) and BEST in table.models]
     for i, model in enumerate(table.models):
         if model == BEST:
             continue
-        cells = {name: stack.cell(i, table, model, name) for name, stack in made.items()}
+        cells: dict[str, Cell] = {}
+        for column in suite.board:
+            cell = made[column.name].cell(i, table, model, column.name)
+            if cell.score is not None and not made[column.name].is_own[i] and column.of:
+                cell = cell._replace(source=_sources(column, cells))
+            cells[column.name] = cell
         for column in special:
             if cells[column.name].score is None:
                 cells[column.name] = _special(column, table, model)
         if any(cell.score is not None or cell.have for cell in cells.values()):
             yield Entry(model, origin, cells, table.facts.get(model, {}))
+
+
+def _sources(column: Column, cells: Mapping[str, Cell]) -> str:
+    """Where the columns that a column is made of come from, and whose line it is placed on."""
+    said = dict.fromkeys(cells[name].source for name in column.of)
+    return "; ".join([*filter(None, said), *([f"line: {column.line}"] if column.line else [])])
 
 
 class Stack(NamedTuple):
@@ -174,7 +232,8 @@ def _stacked(column: Column, scores: Scores, made: Mapping[str, Stack], *, with_
     combined = _nothing(len(table.models))
     if column.of:
         parts = [made[name] for name in column.of]
-        combined = _mean(parts)._replace(have=_sum([p.have for p in parts]), of=_sum([p.of for p in parts]))
+        mean = _above(column, parts) if column.score == ABOVE else _mean(parts)
+        combined = mean._replace(have=_sum([p.have for p in parts]), of=_sum([p.of for p in parts]))
     elif with_terms and column.settings and not column.score:
         found = [[_own(scores, name) for name in term] for term in column.settings]
         every = [each for term in found for each in term]
@@ -207,6 +266,13 @@ def _mean(stacks: Sequence[Stack]) -> Stack:
     return _nothing(len(value))._replace(value=value, low=low, high=high, n=n)
 
 
+def _above(column: Column, stacks: Sequence[Stack]) -> Stack:
+    shifted, *standard = ((each.value, each.low, each.high) for each in stacks)
+    value, low, high = above_line(column, shifted, standard)
+    n = np.min([each.n for each in stacks], axis=0)
+    return _nothing(len(value))._replace(value=value, low=low, high=high, n=n)
+
+
 def _nothing(models: int) -> Stack:
     empty, none = np.full(models, np.nan), np.zeros(models, dtype=np.int64)
     return Stack(empty, empty, empty, none, none, none, none.astype(bool))
@@ -228,93 +294,74 @@ def _wilson(value: Floats, n: Counts) -> tuple[Floats, Floats]:
 
 
 def _measured(suite: Suite, store: Store, spelled: Callable[[str], str]) -> list[Entry]:
-    wanted = {text: spelled(text) for column in suite.board for term in column.scenarios for text in term}
-    found: dict[str, dict[str, Score]] = {}
-    partial: dict[str, set[str]] = {}
-    facts: dict[str, dict[str, str]] = {}
+    texts = {text for column in suite.board for term in column.scenarios for text in (*term, column.reference) if text}
+    wanted = {text: spelled(text) for text in texts}
+    found: dict[str, Runs] = {}
     for line in lines(store, scenarios=list(wanted.values())) if wanted else ():
-        footer = line.footer
-        found.setdefault(footer.model, {})[footer.scenario] = line.accuracy
-        facts[footer.model] = {"source": footer.card.source, "trained_on": footer.card.trained_on}
-        if footer.is_partial:
-            partial.setdefault(footer.model, set()).add(footer.scenario)
+        found.setdefault(line.footer.model, Runs(store)).lines[line.footer.scenario] = line
+    named = [scores.table for name in dict.fromkeys((*suite.published, suite.name)) for scores in store.scores(name)]
+    best = next((table for table in named if BEST in table.models), None)
     made = []
-    for model, scores in found.items():
+    for model, runs in found.items():
         cells: dict[str, Cell] = {}
         for column in suite.board:
-            terms = tuple(tuple(wanted[text] for text in term) for term in column.scenarios)
-            cell = _combined(column, terms, scores, cells)
-            rests = {text for term in terms for text in term} & partial.get(model, set())
-            inherited = any(cells[name].is_partial for name in column.of)
-            cells[column.name] = cell._replace(is_partial=bool(rests) or inherited, source="measured here")
-        made.append(Entry(model, "measured", cells, facts[model]))
+            cells[column.name] = _own_cell(column, runs, best, wanted, cells)
+        runs.read.clear()
+        card = next(iter(runs.lines.values())).footer.card
+        made.append(Entry(model, "measured", cells, {"source": card.source, "trained_on": card.trained_on}))
     return made
 
 
-def _combined(
-    column: Column, terms: tuple[tuple[str, ...], ...], scores: Mapping[str, Score], made: Mapping[str, Cell]
+def _own_cell(
+    column: Column, runs: Runs, best: Table | None, spelled: Mapping[str, str], cells: Mapping[str, Cell]
 ) -> Cell:
-    """The mean of the terms, each a mean, or of other columns; no score where one is missing."""
-    if column.of:
-        parts = [made[name] for name in column.of]
-        have, of = sum(part.have for part in parts), sum(part.of for part in parts)
-        if any(part.score is None for part in parts):
-            return Cell(None, have, of, "")
-        return Cell(
-            mean_of([part.score for part in parts]), have, of, "; ".join(dict.fromkeys(p.source for p in parts))
-        )
-    names = [name for term in terms for name in term]
-    have = sum(name in scores for name in names)
-    if not names or have < len(names):
-        return Cell(None, have, len(names), "")
-    return Cell(mean_of([mean_of([scores[name] for name in term]) for term in terms]), have, have, "")
+    """A column of a model measured here; no score where a result is missing."""
+    if not column.of:
+        made = made_of(column, runs, best, spelled.__getitem__)
+        rests = [runs.lines[spelled[text]] for term in column.scenarios for text in term if spelled[text] in runs.lines]
+        partial = any(line.footer.is_partial for line in rests)
+        return Cell(made.score, made.have, made.of, made.source, is_partial=partial, note=made.note)
+    parts = [cells[name] for name in column.of]
+    scores = [part.score for part in parts if part.score is not None]
+    notes = "; ".join(dict.fromkeys(part.note for part in parts if part.note))
+    cell = Cell(
+        None,
+        sum(part.have for part in parts),
+        sum(part.of for part in parts),
+        _sources(column, cells),
+        is_partial=any(part.is_partial for part in parts),
+        note=notes,
+    )
+    if len(scores) < len(parts):
+        return cell
+    if column.score != ABOVE:
+        return cell._replace(score=mean_of(scores))
+    shifted, *standard = ((np.array([each.value]), np.array([each.low]), np.array([each.high])) for each in scores)
+    value, low, high = (float(part[0]) for part in above_line(column, shifted, standard))
+    if math.isnan(value):
+        return cell._replace(note="an accuracy of 0 or 1 has no place on the line")
+    return cell._replace(score=Score(value, low, high, min(each.n for each in scores)))
 
 
 def _special(column: Column, table: Table, model: str) -> Cell:
-    """A score that is no mean, from an imported table; refused where a cell is missing."""
-    cells = battery_of(table, model, tuple(name for term in column.settings for name in term))
+    """A score over the strengths of attacks, from an imported table; refused where a cell is missing."""
+    attacks = tuple(name for term in column.settings for name in term)
+    cells = battery_of(table, model, attacks)
     if cells is None:
-        return NOTHING
+        return Cell(None, 0, 0, "")
     have = len(cells) - cells.missing
     if cells.missing:
         return Cell(None, have, len(cells), "")
-    if column.score not in SCORES:
-        raise HoldfastError(f"no score named `{column.score}`", hint=f"there are: {', '.join(SCORES)}")
-    return Cell(SCORES[column.score](cells, table.facts.get(model, {})), have, have, table.source)
+    if column.score == OVER_RADII:
+        return Cell(Score(float(cells.accuracies.mean()), math.nan, math.nan, 0), have, have, table.source)
+    return Cell(ratio_of(column.score, cells, trained_as_said(table.facts.get(model, {}))), have, have, table.source)
 
 
 def battery_of(table: Table, model: str, attacks: tuple[str, ...]) -> Battery | None:
     """The cells `Attack/strength` of a model beside those of `acc*`, over the attacks named; None without `acc*`."""
     if BEST not in table.models:
         return None
-    return battery(_strengths(table, model, attacks), _strengths(table, BEST, attacks))
-
-
-def _strengths(table: Table, model: str, attacks: tuple[str, ...]) -> dict[Strength, float]:
-    row = table.models.index(model)
-    found: dict[Strength, float] = {}
-    for j, setting in enumerate(table.settings):
-        attack, _, strength = setting.partition("/")
-        value = float(table.values[row, j])
-        if attack in attacks and not math.isnan(value):
-            found[Strength(attack, float(strength)) if strength else CLEAN] = value
-    return found
-
-
-def _trained(facts: Mapping[str, str]) -> dict[str, float]:
-    return {name: float(strength) for name, strength in json.loads(facts.get("attacks_used", "{}")).items()}
-
-
-def _seen(cells: Battery, facts: Mapping[str, str]) -> Score:
-    return Score(knowledge(cells.entries, _trained(facts)).share, math.nan, math.nan, 0)
-
-
-SCORES: dict[str, Callable[[Battery, Mapping[str, str]], Score]] = {
-    "cr-ind-avg": lambda cells, _: competitiveness(cells).average,
-    "cr-ind-worst": lambda cells, _: competitiveness(cells).individual_worst,
-    "stability-constant": lambda cells, facts: stability(cells, _trained(facts)).constant,
-    "attacks-seen": _seen,
-}
+    return battery(strengths_of(table, model, attacks), strengths_of(table, BEST, attacks))
 
 
 def score_of(value: float, n: int, unit: str) -> Score:

@@ -39,7 +39,7 @@ def radius_curve(rows: Rows, radii: Sequence[float] | None = None, *, resamples:
     chosen = tuple(sorted(float(radius) for radius in radii))
     if not chosen or chosen[0] < 0:
         raise Misuse("a curve takes radii of 0 or more")
-    scores = tuple(wilson(int((smallest > radius).sum()), len(smallest)) for radius in chosen)
+    scores = tuple(wilson(int(_stands(smallest, radius).sum()), len(smallest)) for radius in chosen)
     return RadiusCurve(chosen, scores, _area(smallest, chosen[-1], resamples))
 
 
@@ -48,8 +48,13 @@ def accuracies_at(rows: Rows, attack: str, strengths: Sequence[float]) -> dict[S
     smallest = smallest_radii(rows)
     cells = {CLEAN: float((smallest > 0).mean())}
     for strength in strengths:
-        cells[Strength(attack, float(strength))] = float((smallest > strength).mean())
+        cells[Strength(attack, float(strength))] = float(_stands(smallest, strength).mean())
     return cells
+
+
+def _stands(smallest: NDArray[np.float64], radius: float) -> NDArray[np.bool_]:
+    """Which samples a radius does not break. Rows hold float32, where 0.1 is a little more than 0.1."""
+    return smallest > float(np.float32(radius))
 
 
 def smallest_radii(rows: Rows) -> NDArray[np.float64]:

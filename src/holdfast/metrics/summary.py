@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
+from holdfast.core.intervals import wilson
 from holdfast.core.types import Flag, Score
 from holdfast.metrics.accuracy import TopK, accuracy
 from holdfast.store.footer import Footer
@@ -57,6 +58,15 @@ def line(rows: Rows) -> Line:
     return Line(rows.footer, accuracy(rows), top5, int(rows.failed.sum()))
 
 
+def line_of(footer: Footer) -> Line | None:
+    """The same from what the footer counts, without a look at the rows; None where it counts nothing."""
+    if footer.right is None or footer.failed is None:
+        return None
+    ranked = footer.in_top5 if footer.card.classes >= 10 else None
+    top5 = None if ranked is None else wilson(ranked, footer.n)
+    return Line(footer, wilson(footer.right, footer.n), top5, footer.failed)
+
+
 def lines(
     store: Store, *, models: Sequence[str] = (), scenarios: Sequence[str] = (), best_only: bool = True
 ) -> list[Line]:
@@ -72,7 +82,7 @@ def lines(
     if best_only:
         chosen = largest(chosen)
     chosen.sort(key=lambda footer: (footer.dataset, footer.model, len(footer.changes), footer.scenario))
-    return [line(store.read(footer.key)) for footer in chosen]
+    return [line_of(footer) or line(store.read(footer.key)) for footer in chosen]
 
 
 def largest(footers: Iterable[Footer]) -> list[Footer]:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import registry
-from holdfast.core.suites import expanded, load_suite, suites
+from holdfast.core.suites import COLUMN_FIELDS, FIELDS, PART_FIELDS, expanded, load_suite, suites
+from holdfast.store.published import benchmarks
 
 
 def test_braces_stand_for_alternatives_in_reading_order() -> None:
@@ -35,13 +36,117 @@ def test_a_pattern_stands_for_the_product_of_its_alternatives(groups: list[list[
     assert len(expanded(pattern)) == count
 
 
+def test_a_list_stands_for_each_of_its_texts_whatever_is_in_them() -> None:
+    lists = {"sets": ["a:x=1,y=2", "b{1,2}"], "one": ["c"]}
+    assert expanded("{sets}+{one}", lists) == ["a:x=1,y=2+c", "b1+c", "b2+c"]
+    assert expanded("{sets,one}", lists) == ["sets", "one"]
+
+
 @pytest.mark.parametrize("name", suites())
-def test_every_bundled_suite_binds(name: str) -> None:
+def test_every_bundled_suite_binds_and_its_changes_are_made(name: str) -> None:
     suite = load_suite(name)
-    keys = {registry.scenario(text).key for text in suite.scenarios}
-    assert len(keys) == len(suite.scenarios), "no scenario stands twice"
+    bound = {text: registry.scenario(text) for text in suite.scenarios}
+    assert len({scenario.key for scenario in bound.values()}) == len(suite.scenarios), "no scenario stands twice"
+    for change in {change.key: change for scenario in bound.values() for change in scenario.changes}.values():
+        assert callable(registry.build(change))
     for model in suite.models:
         registry.bind("model", model)
+    for part in suite.parts:
+        assert set(part.scenarios) <= set(suite.scenarios)
+        assert part.scenarios
+
+
+@pytest.mark.parametrize("name", suites())
+def test_what_a_bundled_suite_compares_with_is_known(name: str) -> None:
+    suite = load_suite(name)
+    imported = {f"robustbench-cifar10-{threat}" for threat in ("linf", "l2", "corruptions")}
+    assert set(suite.published) <= {*benchmarks(), *imported}
+    assert not suite.board or not next(column for column in suite.board if column.name == suite.sort).detail
+
+
+@pytest.mark.parametrize("name", ["cifar10-linf", "cifar10-l2", "imagenet-linf"])
+def test_oodrobustbench_has_its_79_shifts_and_six_attacks(name: str) -> None:
+    suite = load_suite(f"oodrobustbench-{name}")
+    columns = {column.name: column for column in suite.board}
+    for kind in ("accuracy", "robustness"):
+        corruptions, natural = columns[f"ood-d-{kind}"].scenarios
+        assert (len(corruptions), len(natural)) == (75, 4)
+    assert len(suite.only(["id"])) == 2
+    assert len(suite.only(["dataset-shifts"])) == 2 * 79
+    assert len(suite.only(["threat-shifts"])) == 6
+    assert len(suite.scenarios) == 2 * 80 + 6
+    (attacked,) = columns["id-robustness"].scenarios[0]
+    assert registry.scenario(attacked).changes[0].name == ("mm5-l2" if name.endswith("l2") else "mm5-linf")
+    assert all(text.endswith(attacked.split("+")[1]) for term in columns["ood-d-robustness"].scenarios for text in term)
+
+
+def test_oodrobustbench_on_imagenet_is_answered_with_all_classes() -> None:
+    natural = load_suite("oodrobustbench-imagenet-linf").board[1].scenarios[1]
+    bound = [registry.bind("dataset", text) for text in natural]
+    assert all(ref.arg("answers") == "full" for ref in bound if ref.name != "imagenet-v2")
+    assert [ref.name for ref in bound] == ["imagenet-v2", "imagenet-a", "imagenet-r", "objectnet"]
+
+
+def test_multirobustbench_sweeps_18_attacks_over_20_strengths() -> None:
+    suite = load_suite("multirobustbench")
+    ranked, unranked = suite.parts
+    assert (len(ranked.scenarios), len(unranked.scenarios)) == (10, 9)
+    assert ranked.scenarios[0] == "cifar10"
+    assert len(ranked.settings) == 10
+    for text in (*ranked.scenarios[1:], *unranked.scenarios):
+        radii = registry.scenario(text).changes[0].arg("radii")
+        assert isinstance(radii, tuple)
+        assert len(radii) == 20
+        assert radii == pytest.approx([radii[0] * (i + 1) for i in range(20)])
+
+
+def test_the_testbed_has_all_its_settings() -> None:
+    suite = load_suite("imagenet-testbed")
+    counts = {part.name: len(part.scenarios) for part in suite.parts}
+    assert counts == {
+        "standard": 7,
+        "natural": 14,  # pm-0 and pm-10 are read from one run each: 16 settings
+        "corruptions-in-memory": 91,
+        "corruptions-on-disk": 95,
+        "attacks": 4,
+    }
+    average = next(column for column in suite.board if column.name == "average-corruptions")
+    assert len(average.scenarios) == len(average.settings) == 39
+
+
+def test_posterior_agreement_has_its_attacks_and_environments() -> None:
+    assert [len(part.scenarios) for part in load_suite("posterior-agreement").parts] == [4, 15, 1]
+    domains = [
+        registry.scenario(text).dataset.arg("env") for text in load_suite("posterior-agreement-domains").scenarios
+    ]
+    assert sorted(map(str, domains)) == [f"test{i}" for i in range(6)]
+
+
+def test_quick_runs_on_any_dataset(tmp_path: Path) -> None:
+    suite = load_suite("quick", dataset=f"folder:{tmp_path},size=32")
+    assert all(text.startswith(f"folder:{tmp_path},size=32") for text in suite.scenarios)
+    assert len(suite.scenarios) == 20
+
+
+def test_some_parts_of_a_suite_run_alone(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'title = "Mine"\ndataset = "d"\nscenarios = ["{dataset}"]\n'
+        '[lists]\nblurs = ["b:x=1,y=2", "c"]\n'
+        '[[part]]\nname = "blurred"\nscenarios = ["{dataset}+{blurs}"]\nsettings = ["B", "C"]\n'
+        '[[part]]\nname = "attacked"\n'
+        '[[board]]\nname = "blur"\npart = "blurred"\n'
+        '[[board]]\nname = "attack"\npart = "attacked"\nscenarios = ["{dataset}+p"]\n'
+    )
+    suite = load_suite(str(path))
+    assert suite.scenarios == ("d", "d+b:x=1,y=2", "d+c", "d+p")
+    assert suite.only(()) == suite.scenarios
+    assert suite.only(["attacked"]) == ("d+p",)
+    assert suite.only(["attacked", "blurred"]) == ("d+b:x=1,y=2", "d+c", "d+p")
+    assert suite.board[0].scenarios == (("d+b:x=1,y=2",), ("d+c",))
+    assert suite.board[0].settings == (("B",), ("C",))
+    with pytest.raises(Misuse, match="no part of `mine` named `blured`"):
+        suite.only(["blured"])
 
 
 def test_a_suite_of_ones_own(tmp_path: Path) -> None:
@@ -84,6 +189,30 @@ def test_the_columns_of_a_board_bring_their_scenarios(tmp_path: Path) -> None:
         ('title = "x"\n[[board]]\nname = "a"\nsetting = ["b"]', "no field `setting` in a column"),
         ('title = "x"\n[[board]]\nname = "a"\nof = ["b"]', "is made of `b`, which no column before it is"),
         ('title = "x"\nsort = "b"\n[[board]]\nname = "a"', "`sort` names no column"),
+        ('title = "x"\nsort = "a"\n[[board]]\nname = "a"\ndetail = true', "`sort` names a detail"),
+        ("scenarios = []", "a suite needs `title`"),
+        ('title = "x"\nscenarios = []\nsamples = 0', "`samples` must be at least 1"),
+        ('title = "x"\nscenarios = []\nsamples = true', "`samples` must be a whole number"),
+        ('title = "x"\nscenarios = []\n[lists]\na = [1]', "`lists` must be a table of texts and lists of texts"),
+        ('title = "x"\nscenarios = []\n[lists]\ndataset = ["d"]', "a list cannot be named `dataset`"),
+        ('title = "x"\n[[part]]\ntitle = "a"', "a part needs `name`"),
+        ('title = "x"\n[[part]]\nname = "a"\nscenario = ["d"]', "no field `scenario` in a part"),
+        ('title = "x"\n[[part]]\nname = "a"\n[[part]]\nname = "a"', "two parts are named `a`"),
+        ('title = "x"\n[[part]]\nname = "a"\nscenarios = ["d", "e"]\nsettings = ["D"]', "2 scenarios and 1 settings"),
+        ('title = "x"\n[[board]]\nname = "a"\n[[board]]\nname = "a"', "two columns of a board are named `a`"),
+        ('title = "x"\n[[board]]\nname = "a"\npart = "b"', "part `b`, which there is not"),
+        ('title = "x"\n[[board]]\nname = "a"\nof = []\nscenarios = ["d"]', "`a` is made of columns and of scenarios"),
+        ('title = "x"\n[[board]]\nname = "a"\nunit = "metres"', "`unit` of `a` must be one of percent"),
+        ('title = "x"\n[[board]]\nname = "a"\nbetter = "up"', "`better` of `a` must be one of higher, lower"),
+        ('title = "x"\n[[board]]\nname = "a"\ndetail = "no"', "`detail` must be true or false"),
+        ('title = "x"\n[[board]]\nname = "a"\nweights = ["1"]', "`weights` must be a list of numbers"),
+        ('title = "x"\n[[board]]\nname = "a"\nscore = "effective-robustness"', "`a` has no weights"),
+        ('title = "x"\n[[board]]\nname = "a"\nweights = [1.0]', "`a` has weights"),
+        (
+            'title = "x"\n[[board]]\nname = "y"\n[[board]]\nname = "a"\nscore = "effective-robustness"\n'
+            'of = ["y"]\nweights = [0.9]',
+            "needs a weight for every column of `of` but the first",
+        ),
     ],
 )
 def test_a_wrong_suite_says_what_is_wrong(tmp_path: Path, text: str, problem: str) -> None:
@@ -91,3 +220,14 @@ def test_a_wrong_suite_says_what_is_wrong(tmp_path: Path, text: str, problem: st
     path.write_text(text)
     with pytest.raises(HoldfastError, match=problem):
         load_suite(str(path))
+
+
+def test_the_example_of_the_documentation_is_a_suite(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "suites.md").read_text(encoding="utf-8")
+    (tmp_path / "blur.toml").write_text(text.split("```toml\n")[1].split("```")[0], encoding="utf-8")
+    suite = load_suite(str(tmp_path / "blur.toml"))
+    assert [(part.name, len(part.scenarios)) for part in suite.parts] == [("blurs", 9), ("attacks", 5)]
+    for scenario in suite.scenarios:
+        registry.scenario(scenario)
+    for field in (*FIELDS, *PART_FIELDS, *COLUMN_FIELDS):
+        assert f"`{field}`" in text, field

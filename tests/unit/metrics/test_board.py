@@ -6,22 +6,30 @@ import math
 import os
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.intervals import wilson
+from holdfast.core.registry import registry
 from holdfast.core.suites import Column, Suite, load_suite
 from holdfast.core.table import table
+from holdfast.core.types import ModelCard
 from holdfast.metrics.board import board
+from holdfast.metrics.multi_attack import CLEAN, Strength, battery, competitiveness, knowledge
+from holdfast.metrics.stability import stability
 from holdfast.metrics.unpaired import unpaired
 from holdfast.store import Footer, Rows, Store
+from holdfast.store.footer import ChangeRecord
 from holdfast.store.importers import read
 from holdfast.store.published import published
 from holdfast.store.scores import Scores
+from holdfast.trends.testbed import standard_models
 
 ROOT = Path(__file__).parents[3]
 FILES = Path(os.environ.get("HOLDFAST_PUBLISHED", ROOT.parent / "shared" / "published"))
@@ -38,6 +46,15 @@ SUITE = Suite(
         Column("all", of=("clean", "changed")),
     ),
 )
+TESTBED = published("imagenet-testbed").table
+WHOLE = [
+    model
+    for model in TESTBED.models
+    if not any(
+        math.isnan(TESTBED.of([model]).column(name)[0])
+        for name in ("imagenet", "imagenetv2-effective-robustness", "average-corruptions", "average-pgd")
+    )
+]
 RIGHT = {"d": 9, "d+a": 4, "d+b": 6, "e": 7}
 
 
@@ -139,7 +156,7 @@ def test_what_is_not_on_a_board_cannot_sort_it() -> None:
         ("oodrobustbench-cifar10-l2", 19, 19),
         ("oodrobustbench-imagenet-linf", 20, 20),
         ("multirobustbench", 16, 0),
-        ("imagenet-testbed", 196, 165),
+        ("imagenet-testbed", 196, len(WHOLE)),
     ],
 )
 def test_a_fresh_install_has_the_boards_of_the_papers(name: str, entries: int, complete: int) -> None:
@@ -190,6 +207,180 @@ def test_ratios_of_the_public_multirobustbench_are_the_printed_ones(tmp_path: Pa
     assert compared == 24
     croce = entries["Croce2022Adversarial_Linf"].cells["cr-ind-avg"]
     assert (croce.score, croce.have, croce.of) == (None, 101, 181)
+
+
+@pytest.fixture
+def swept(
+    tmp_path: Path, rows_for: Callable[..., Rows], footer_for: Callable[..., Footer]
+) -> Callable[..., tuple[Store, dict[Strength, float]]]:
+    """A store with a clean run and sweeps of MultiRobustBench, and the accuracies counted sample by sample."""
+
+    def make(
+        leave_out: int = 0, threats: tuple[str, ...] = (), best: bool = True
+    ) -> tuple[Store, dict[Strength, float]]:
+        random = np.random.default_rng(0)
+        store, (part, _) = Store(str(tmp_path / "swept")), load_suite("multirobustbench").parts
+        right = random.random(200) < 0.8
+        accuracies = {CLEAN: float(right.mean())}
+        card = ModelCard("m", "m", 10, threats=threats)
+        store.add_rows(rows_for(right.tolist(), footer=footer_for("m", "cifar10", card=card, population=200)))
+        for text, name in list(zip(part.scenarios, part.settings, strict=True))[1 : 10 - leave_out]:
+            (change,) = registry.scenario(text).changes
+            radii = [float(radius) for radius in change.arg("radii")]
+            place = np.where(right, random.integers(1, 22, 200), 0)  # of the radius that breaks a sample; 21: none does
+            smallest = np.array([0.0, *radii, math.inf], dtype=np.float32)[place]
+            footer = footer_for("m", text, card=card, population=200, changes=(ChangeRecord.of(change),))
+            store.add_rows(rows_for((place > 20).tolist(), footer=footer, radii=smallest))
+            for i, radius in enumerate(radii, start=1):
+                accuracies[Strength(name, radius)] = int((place > i).sum()) / 200
+        if best:
+            store.add_scores(Scores("multirobustbench", table(best_accuracies(), source="ata_accs.json")))
+        return store, accuracies
+
+    return make
+
+
+def best_accuracies() -> dict[tuple[str, str], float]:
+    (part, _), random = load_suite("multirobustbench").parts, np.random.default_rng(1)
+    cells = {("acc*", "NoAttack"): 0.94}
+    for text, name in list(zip(part.scenarios, part.settings, strict=True))[1:]:
+        for radius in registry.scenario(text).changes[0].arg("radii"):
+            cells["acc*", f"{name}/{radius:g}"] = float(random.uniform(0.3, 0.93))
+    return cells
+
+
+def test_ratios_from_our_own_sweeps_are_those_of_the_accuracies_counted(
+    swept: Callable[..., tuple[Store, dict[Strength, float]]],
+) -> None:
+    store, accuracies = swept(threats=("pgd-linf:radius=8/255",))
+    entries = {entry.model: entry for entry in board(load_suite("multirobustbench"), store).entries}
+    cells = entries["m"].cells
+    best = {
+        CLEAN if setting == "NoAttack" else Strength(setting.split("/")[0], float(setting.split("/")[1])): value
+        for (_, setting), value in best_accuracies().items()
+    }
+    direct = battery({entry: accuracies[entry] for entry in best}, best, n=200)
+    assert len(direct) == 181
+    trained = {"AutoLinfAttack": 8 / 255}
+    expected = {
+        "clean-accuracy": accuracies[CLEAN],
+        "cr-ind-avg": competitiveness(direct).average.value,
+        "cr-ind-worst": competitiveness(direct).individual_worst.value,
+        "stability-constant": stability(direct, trained).constant.value,
+        "attacks-seen": knowledge(direct.entries, trained).share,
+    }
+    assert {name: cell.score.value for name, cell in cells.items() if cell.score} == pytest.approx(expected)
+    assert expected["attacks-seen"] == 7 / 181  # no attack, and six strengths up to 8/255
+    average = cells["cr-ind-avg"]
+    assert average.score is not None
+    assert average.score.low < average.score.value < average.score.high
+    assert (average.have, average.of, average.source) == (181, 181, "measured here; acc*: ata_accs.json")
+    strengths = [value for entry, value in accuracies.items() if entry.attack == "AutoLinfAttack"]
+    linf = entries["m"].details["AutoLinfAttack"].score
+    assert linf is not None
+    assert linf.value == pytest.approx(sum(strengths) / 20)
+    assert entries["m"].is_complete
+    assert entries["m"].details["Hue"].score is None
+
+
+def test_a_ratio_is_not_taken_over_missing_sweeps_nor_without_the_best_known(
+    swept: Callable[..., tuple[Store, dict[Strength, float]]],
+) -> None:
+    store, _ = swept(leave_out=2, best=False)
+    suite = load_suite("multirobustbench")
+    entry = next(entry for entry in board(suite, store).entries if entry.model == "m")
+    assert entry.rank is None
+    assert (entry.cells["cr-ind-avg"].have, entry.cells["cr-ind-avg"].of) == (141, 181)
+    assert "cr-ind-avg 141 of 181" in entry.missing
+    store, _ = swept(best=False)
+    entry = next(entry for entry in board(suite, store).entries if entry.model == "m")
+    assert entry.cells["cr-ind-avg"].score is None
+    assert "holdfast import multirobustbench" in entry.cells["cr-ind-avg"].note
+    assert entry.cells["attacks-seen"].score is not None
+
+
+def test_effective_robustness_is_the_distance_from_the_line_that_a_suite_states(
+    measured: Callable[..., Store], tmp_path: Path
+) -> None:
+    line = Column("er", of=("e", "d"), score="effective-robustness", unit="points", weights=(0.9,), intercept=-0.5)
+    suite = Suite(
+        "s", "S", (), sort="d", board=(Column("d", scenarios=(("d",),)), Column("e", scenarios=(("e",),)), line)
+    )
+    expected = 0.7 - 1 / (1 + math.exp(0.5 - 0.9 * math.log(0.9 / 0.1)))
+    (entry,) = board(suite, measured({"m": RIGHT})).entries
+    score = entry.cells["er"].score
+    assert score is not None
+    assert score.value == pytest.approx(expected)
+    assert score.low < expected < score.high
+    store = Store(str(tmp_path / "imported"))
+    store.add_scores(Scores("s", table({("x", "d"): 0.9, ("x", "e"): 0.7, ("y", "d"): 1.0, ("y", "e"): 0.7})))
+    one, other = sorted(board(suite, store).entries, key=lambda each: each.model)
+    assert one.cells["er"].score is not None
+    assert one.cells["er"].score.value == pytest.approx(expected)
+    assert other.cells["er"].score is None, "an accuracy of 1 has no logit"
+    edge = next(e for e in board(suite, measured({"edge": {"d": 10, "e": 7}})).entries if e.model == "edge")
+    assert (edge.cells["er"].score, edge.cells["er"].note) == (None, "an accuracy of 0 or 1 has no place on the line")
+
+
+def test_a_metric_makes_a_column_against_its_reference(measured: Callable[..., Store]) -> None:
+    column = Column("stays", score="prediction-agreement", reference="d", scenarios=(("d+a", "d+b"),))
+    suite = Suite("s", "S", (), sort="stays", board=(column,))
+    entries = board(suite, measured({"whole": RIGHT, "part": {"d+a": 4, "d+b": 6}})).entries
+    score = entries[0].cells["stays"].score
+    assert score is not None
+    assert score.value == pytest.approx((0.5 + 0.7) / 2)  # 9 right before: 4 and one wrong alike, 6 and one
+    assert entries[1].missing == "stays 2 of 3"
+    with pytest.raises(Misuse, match="no score or metric named `prediction-agreemant`"):
+        board(replace(suite, board=(replace(column, score="prediction-agreemant"),)))
+
+
+def test_a_metric_that_cannot_be_had_says_why(measured: Callable[..., Store]) -> None:
+    suite = Suite("s", "S", (), board=(Column("x", score="mean-over-radii", scenarios=(("d+a",),)),), sort="x")
+    (entry,) = board(suite, measured({"m": RIGHT})).entries
+    assert entry.missing == "x (`d+a` is no sweep)"
+
+
+def test_an_entry_may_lack_details(measured: Callable[..., Store]) -> None:
+    columns = (Column("clean", scenarios=(("d",),)), Column("more", scenarios=(("e", "z"),), detail=True))
+    made = board(Suite("s", "S", (), sort="clean", board=columns), measured({"m": RIGHT}))
+    (entry,) = made.entries
+    assert entry.is_complete
+    assert [column.name for column in made.columns] == ["clean"]
+    assert [column.name for column in made.details] == ["more"]
+    assert (entry.cell("more").have, entry.cell("more").of) == (1, 2)
+    assert [record["detail"] for record in made.records()] == [False, True]
+
+
+@needs_files
+def test_lines_of_the_testbed_suite_are_those_of_its_public_results(tmp_path: Path) -> None:
+    (scores,) = read("imagenet-testbed", FILES / "imagenet-testbed").scores
+    store = Store(str(tmp_path))
+    store.add_scores(scores)
+    suite = load_suite("imagenet-testbed")
+    standard = set(standard_models(scores.table))
+    entries = [e for e in board(suite, store).entries if e.origin == "imported" and e.model in standard]
+    lines = [column for column in suite.board if column.weights]
+    assert len(lines) == 8
+    for column in lines:
+        pairs = [(entry.cell(column.of[0]).score, entry.cell(column.of[1]).score) for entry in entries]
+        known = [(y.value, x.value) for y, x in pairs if y is not None and x is not None]
+        y, x = (np.log(np.array(each) / (1 - np.array(each))) for each in zip(*known, strict=True))
+        slope, intercept = np.polyfit(x, y, 1)
+        assert (slope, intercept) == pytest.approx((column.weights[0], column.intercept), abs=1e-6), column.name
+        assert column.line.startswith(f"{len(known)} standard models")
+
+
+@needs_files
+def test_effective_robustness_of_the_public_testbed_is_the_printed_one(tmp_path: Path) -> None:
+    store, name = Store(str(tmp_path)), "imagenetv2-effective-robustness"
+    for scores in read("imagenet-testbed", FILES / "imagenet-testbed").scores:
+        store.add_scores(scores)
+    entries = board(load_suite("imagenet-testbed"), store).entries
+    printed = {entry.model: entry.cells[name].score for entry in entries if entry.origin == "published"}
+    pairs = [(e.cells[name].score, printed.get(e.model)) for e in entries if e.origin == "imported"]
+    compared = [100 * abs(one.value - other.value) for one, other in pairs if one is not None and other is not None]
+    assert len(compared) >= 170
+    assert sum(difference <= 0.0051 for difference in compared) >= len(compared) - 6  # 6 of 183 differ in print
 
 
 @needs_files
