@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -20,17 +21,21 @@ from holdfast.cli.output import (
     print_table,
     seconds_text,
 )
-from holdfast.core.errors import Misuse
+from holdfast.core.errors import Absent, Misuse
 
 if TYPE_CHECKING:
     from holdfast.core.suites import Suite
     from holdfast.engine.evaluate import Outcome
     from holdfast.models.rough import Speed
+    from holdfast.store import Store
 
 Models = Annotated[list[str], typer.Argument(help="Model refs, as `holdfast list models` shows them.")]
 SuiteOption = Annotated[str | None, typer.Option("--suite", help="A suite by name, or the path of a .toml file.")]
 ScenarioOption = Annotated[
     list[str] | None, typer.Option("--scenario", help="DATASET+CHANGE+…; may be given several times.")
+]
+PartOption = Annotated[
+    list[str] | None, typer.Option("--part", help="Only this part of the suite; may be given several times.")
 ]
 DatasetOption = Annotated[str | None, typer.Option("--dataset", help="Dataset instead of the suite's own.")]
 SamplesOption = Annotated[
@@ -131,12 +136,16 @@ def plan(
     models: Models,
     suite: SuiteOption = None,
     scenario: ScenarioOption = None,
+    part: PartOption = None,
     dataset: DatasetOption = None,
     samples: SamplesOption = None,
     precision: PrecisionOption = None,
     seed: SeedOption = 0,
     device: DeviceOption = "auto",
     store: StoreOption = STORE,
+    recorded: Annotated[
+        bool, typer.Option("--recorded", help="Open no model: standing and paces as the store has them, in seconds.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """What would run, what is done, and what the rest will cost at most."""
@@ -144,12 +153,16 @@ def plan(
 
     from holdfast.engine.jobs import Wanted
     from holdfast.engine.plan import plan as planned_runs
+    from holdfast.engine.plan import recorded_plan
     from holdfast.store import Store
 
-    chosen, scenarios = _scenarios(suite, scenario, dataset)
+    chosen, scenarios = _scenarios(suite, scenario, dataset, part or ())
     wanted = Wanted(seed, samples or (chosen.samples if chosen else None), parse_share(precision, "--precision"))
-    with err.status("measuring the pace of each model"):
-        planned = planned_runs(models, scenarios, store=Store(store), wanted=wanted, device=device)
+    if recorded:
+        planned = recorded_plan(models, scenarios, store=Store(store), wanted=wanted, device=device)
+    else:
+        with err.status("measuring the pace of each model"):
+            planned = planned_runs(models, scenarios, store=Store(store), wanted=wanted, device=device)
     rest = sum(run.seconds or 0.0 for run in planned)
     if json:
         print_json({"runs": [asdict(run) | {"state": run.state} for run in planned], "seconds": rest})
@@ -161,7 +174,7 @@ def plan(
                 run.model,
                 run.scenario,
                 run.state if run.problem is None else f"{run.state}: {run.problem}",
-                f"{run.samples:,}",
+                "all" if run.samples is None else f"{run.samples:,}",
                 f"{run.done:,}",
                 f"{run.cost.forwards}+{run.cost.backwards}",
                 "" if run.seconds is None else seconds_text(run.seconds),
@@ -174,13 +187,16 @@ def plan(
         state: sum(run.state == state for run in planned) for state in ("done", "under way", "to do", "cannot run")
     }
     said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
-    out.print(f"\n{said}; at most {seconds_text(rest)} left. Attacks end early on samples they break.")
+    unknown = sum(run.seconds is None and run.problem is None for run in planned)
+    aside = f" beside {unknown} runs without a recorded pace" if unknown else ""
+    out.print(f"\n{said}; at most {seconds_text(rest)} left{aside}. Attacks end early on samples they break.")
 
 
 def evaluate(
     models: Models,
     suite: SuiteOption = None,
     scenario: ScenarioOption = None,
+    part: PartOption = None,
     dataset: DatasetOption = None,
     samples: SamplesOption = None,
     precision: PrecisionOption = None,
@@ -190,30 +206,53 @@ def evaluate(
     speed: SpeedOption = "auto",
     store: StoreOption = STORE,
     pictures: Annotated[int, typer.Option(help="Samples per run to keep as pictures for the report.")] = 6,
+    engine: Annotated[str, typer.Option(help="local, or ray: one actor per device.", show_default=True)] = "local",
+    address: Annotated[str | None, typer.Option(help="Ray cluster to join; a local one is started if none.")] = None,
+    actors: Annotated[int | None, typer.Option(help="Ray actors; one per GPU, or per CPU core, if not given.")] = None,
     quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
     """Measure models under scenarios. What is done is not done again; Ctrl-C is safe and the same command resumes."""
+    from dataclasses import asdict
+
     from holdfast.cli.progress import watching
     from holdfast.engine.evaluate import evaluate as run
+    from holdfast.engine.jobs import Wanted
     from holdfast.metrics.summary import line
     from holdfast.store import Store
 
-    chosen, scenarios = _scenarios(suite, scenario, dataset)
+    if engine not in ("local", "ray"):
+        raise Misuse(f"--engine is local or ray, got `{engine}`")
+    if engine == "local" and (address is not None or actors is not None):
+        raise Misuse("--address and --actors are for --engine ray")
+    chosen, scenarios = _scenarios(suite, scenario, dataset, part or ())
+    kept = Store(store)
+    wanted = Wanted(
+        seed,
+        samples or (chosen.samples if chosen else None),
+        parse_share(precision, "--precision"),
+        batch_size,
+        cast("Speed", speed),
+    )
     with watching(quiet=quiet) as watcher:
-        outcomes = run(
-            models,
-            scenarios,
-            store=Store(store),
-            seed=seed,
-            samples=samples or (chosen.samples if chosen else None),
-            precision=parse_share(precision, "--precision"),
-            device=device,
-            batch_size=batch_size,
-            speed=cast("Speed", speed),
-            pictures=pictures,
-            watcher=watcher,
-        )
+        if engine == "ray":
+            from holdfast.engine.cluster import evaluate_on_ray
+
+            outcomes = evaluate_on_ray(
+                models,
+                scenarios,
+                store=kept,
+                wanted=wanted,
+                pictures=pictures,
+                watcher=watcher,
+                address=address,
+                actors=actors,
+                device=device,
+            )
+        else:
+            outcomes = run(
+                models, scenarios, store=kept, **asdict(wanted), device=device, pictures=pictures, watcher=watcher
+            )
     if json:
         print_json(
             [
@@ -225,7 +264,9 @@ def evaluate(
         )
     else:
         _lines(outcomes)
-    _fail_if_any(outcomes)
+        if chosen is not None and chosen.board:
+            _stand(chosen, kept, list(dict.fromkeys(outcome.model for outcome in outcomes)))
+    _fail_if_any(outcomes, may_lack_data=chosen is not None)
 
 
 def train(
@@ -258,15 +299,19 @@ def _default_dataset() -> str:
     return DEFAULT
 
 
-def _scenarios(suite: str | None, scenario: list[str] | None, dataset: str | None) -> tuple[Suite | None, list[str]]:
+def _scenarios(
+    suite: str | None, scenario: list[str] | None, dataset: str | None, parts: Sequence[str]
+) -> tuple[Suite | None, list[str]]:
     """What to run: a suite's scenarios, those given, or both; with neither, the clean default dataset."""
     from holdfast.core.suites import expanded, load_suite
 
+    if parts and suite is None:
+        raise Misuse("--part is of a suite", hint="name it with --suite")
     chosen = load_suite(suite, dataset=dataset) if suite is not None else None
     given = [text for pattern in scenario or [] for text in expanded(pattern)]
     if chosen is None and not given:
         given = [dataset or _default_dataset()]
-    return chosen, [*(chosen.scenarios if chosen else ()), *given]
+    return chosen, [*(chosen.only(parts) if chosen else ()), *given]
 
 
 def _lines(outcomes: list[Outcome]) -> None:
@@ -285,6 +330,31 @@ def _lines(outcomes: list[Outcome]) -> None:
             [footer.model, footer.scenario, interval(made.accuracy), of, str(made.failed), flags, footer.key[:10]]
         )
     print_table(["model", "scenario", "right", "n", "failed", "flags", "run"], rows, right=["n", "failed"])
+
+
+def _stand(suite: Suite, store: Store, models: list[str]) -> None:
+    """The rows of the suite's board for these models, and where they rank."""
+    from holdfast.cli.boards import cell_text
+    from holdfast.cli.tables import spelling
+    from holdfast.metrics.board import board
+    from holdfast.metrics.standing import standing
+
+    made = board(suite, store, spelled=spelling(store))
+    own = [entry for entry in made.entries if entry.model in models and entry.origin == "measured"]
+    titles = [column.title or column.name for column in made.columns]
+    rows = [[entry.model, *(cell_text(entry.cells[c.name], c.unit) for c in made.columns)] for entry in own]
+    out.print(f"\n[bold]{made.title}[/]")
+    print_table(["model", *titles], rows, right=titles)
+    by = next(column.title or column.name for column in made.columns if column.name == made.sort)
+    for entry in own:
+        place = standing(made, entry.model)
+        if place is None:
+            out.print(f"{entry.model} is not ranked by {by}: it lacks {entry.missing}", markup=False)
+            continue
+        between = "" if place.low == place.high else f" (its interval allows {place.low} to {place.high})"
+        others = f"{place.published} of the others are published"
+        out.print(f"{entry.model} is {place.rank} of {place.of} by {by}{between}; {others}", markup=False)
+    out.print(f"`holdfast board {suite.name}` shows all, `holdfast site -o DIR` makes pages of it")
 
 
 def _matrix(outcomes: list[Outcome]) -> None:
@@ -307,8 +377,16 @@ def _matrix(outcomes: list[Outcome]) -> None:
     )
 
 
-def _fail_if_any(outcomes: list[Outcome]) -> None:
+def _fail_if_any(outcomes: list[Outcome], *, may_lack_data: bool = False) -> None:
+    """Exit 1 where a run failed. What a suite lacks for want of data is said; only if nothing ran is it a failure."""
     failed = [outcome for outcome in outcomes if outcome.error is not None]
+    if may_lack_data and len(failed) < len(outcomes):
+        lacking = [outcome for outcome in failed if isinstance(outcome.error, Absent)]
+        failed = [outcome for outcome in failed if outcome not in lacking]
+        if lacking:
+            err.print(f"{len(lacking)} of {len(outcomes)} runs wait for data that is not here:")
+            for hint in dict.fromkeys(str(outcome.error) for outcome in lacking):
+                err.print(f"  {hint}", markup=False, soft_wrap=True)
     if failed:
         err.print(f"{len(failed)} of {len(outcomes)} runs failed:")
         for outcome in failed:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TaskID, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
-from holdfast.cli.output import err
+from holdfast.cli.output import err, seconds_text
 from holdfast.core.refs import Run
 from holdfast.core.types import Score
-from holdfast.engine.watch import Silent, Watcher
+from holdfast.engine.watch import Expected, Horizon, Silent, Watcher
+
+ALL = "all runs"
 
 
 @contextlib.contextmanager
@@ -35,7 +38,7 @@ def _display(quiet: bool) -> Iterator[Watcher]:
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TextColumn("{task.fields[pace]}"),
-            TimeRemainingColumn(compact=True),
+            OfOneRun(compact=True),
             TextColumn("{task.fields[standing]}"),
             console=err,
             refresh_per_second=8,
@@ -45,30 +48,46 @@ def _display(quiet: bool) -> Iterator[Watcher]:
         yield Lines()
 
 
+class OfOneRun(TimeRemainingColumn):
+    """The time left of the run under way; that of all runs is reckoned in passes, not in runs."""
+
+    def render(self, task: Task) -> Text:
+        return Text("") if task.description == ALL else super().render(task)
+
+
 class Live:
-    """Two bars: all runs, and the samples of the one under way."""
+    """A bar for all runs, and one for the samples of each run under way: one here, several on a cluster."""
 
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
         self.whole: TaskID | None = None
-        self.one: TaskID | None = None
+        self.bars: dict[str, TaskID] = {}
+        self.over: list[TaskID] = []  # shown until the next begins
+        self.horizon = Horizon(())
 
-    def planned(self, runs: int) -> None:
-        self.whole = self.progress.add_task("all runs", total=runs, pace="", standing="")
+    def planned(self, runs: Sequence[Expected]) -> None:
+        self.whole = self.progress.add_task(ALL, total=len(runs), pace="", standing="")
+        self.horizon = Horizon(runs)
 
     def began(self, run: Run, samples: int, kept: int) -> None:
-        if self.one is not None:
-            self.progress.remove_task(self.one)
+        while self.over:
+            self.progress.remove_task(self.over.pop())
         name = f"{run.model} · {run.scenario}"
-        self.one = self.progress.add_task(name, total=samples, completed=kept, pace="", standing="")
+        self.bars[run.key] = self.progress.add_task(name, total=samples, completed=kept, pace="", standing="")
+        self.horizon.did(str(run.scenario), kept, timed=False)
 
-    def advanced(self, run: Run, samples: int, standing: Score) -> None:  # noqa: ARG002
-        assert self.one is not None, "a run begins before it advances"
-        self.progress.advance(self.one, samples)
-        speed = self.progress.tasks[-1].speed
-        self.progress.update(self.one, pace=f"{speed:,.0f}/s" if speed else "", standing=standing.percent())
+    def advanced(self, run: Run, samples: int, standing: Score) -> None:
+        self.horizon.did(str(run.scenario), samples)
+        assert self.whole is not None, "runs are planned before they advance"
+        self.progress.update(self.whole, standing=left_text(self.horizon))
+        assert run.key in self.bars, "a run begins before it advances"
+        bar = self.bars[run.key]
+        self.progress.advance(bar, samples)
+        speed = next(task.speed for task in self.progress.tasks if task.id == bar)
+        self.progress.update(bar, pace=f"{speed:,.0f}/s" if speed else "", standing=standing.percent())
 
     def ended(self, run: Run, said: str, standing: Score | None) -> None:  # noqa: ARG002
+        self.over.append(self.bars.pop(run.key))
         assert self.whole is not None, "runs are planned before they end"
         self.progress.advance(self.whole, 1)
 
@@ -81,24 +100,35 @@ class Lines:
 
     def __init__(self) -> None:
         self.runs = self.done = 0
+        self.horizon = Horizon(())
 
-    def planned(self, runs: int) -> None:
-        self.runs = runs
+    def planned(self, runs: Sequence[Expected]) -> None:
+        self.runs, self.horizon = len(runs), Horizon(runs)
 
     def began(self, run: Run, samples: int, kept: int) -> None:
+        self.horizon.did(str(run.scenario), kept, timed=False)
         if kept and kept < samples:
             err.print(
                 f"{run.model} under {run.scenario}: {kept:,} of {samples:,} samples are there already", markup=False
             )
 
-    def advanced(self, run: Run, samples: int, standing: Score) -> None: ...
+    def advanced(self, run: Run, samples: int, standing: Score) -> None:  # noqa: ARG002
+        self.horizon.did(str(run.scenario), samples)
 
     def ended(self, run: Run, said: str, standing: Score | None) -> None:
         self.done += 1
         shown = standing.percent() if standing is not None else ""
+        left = left_text(self.horizon) if self.done < self.runs else ""
         err.print(
-            f"{self.done}/{self.runs} {run.model} under {run.scenario}: {shown} ({said})", markup=False, soft_wrap=True
+            f"{self.done}/{self.runs} {run.model} under {run.scenario}: {shown} ({said}){left and f', {left}'}",
+            markup=False,
+            soft_wrap=True,
         )
 
     def note(self, text: str) -> None:
         err.print(text, markup=False, soft_wrap=True)
+
+
+def left_text(horizon: Horizon) -> str:
+    """The time that a job will take yet, in words; nothing while it cannot be known."""
+    return "" if horizon.seconds is None else f"about {seconds_text(horizon.seconds)} left"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import platform
 import time
 import traceback
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -15,27 +16,28 @@ from typing import TypeVar
 import numpy as np
 import pyarrow
 import torch
-from numpy.typing import NDArray
 
 import holdfast
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import Absent, HoldfastError
 from holdfast.core.intervals import wilson
 from holdfast.core.refs import Ref, Scenario
+from holdfast.core.registry import registry
 from holdfast.core.types import Classifier, Flag, Score
 from holdfast.engine.device import Width, device_name, full_precision, pick_device
 from holdfast.engine.gallery import add_pictures
 from holdfast.engine.jobs import Job, Wanted, Workshop, read_models, read_scenarios
+from holdfast.engine.ledger import Ledger
 from holdfast.engine.loading import Shard, shards_ahead
 from holdfast.engine.measure import Measured, Setting, measure
+from holdfast.engine.order import evenly
 from holdfast.engine.trust import tally_flags
-from holdfast.engine.watch import Silent, Watcher
+from holdfast.engine.watch import Expected, Silent, Watcher
 from holdfast.models.rough import Speed
 from holdfast.store import Footer, Rows, Store
 from holdfast.store.files import NoRoom
 from holdfast.store.rows import to_rows
 
 KEEP_EVERY = 2.0  # seconds between writes of finished shards: what a kill can cost
-CHECKPOINT = 100  # samples between looks at the precision, so that where a run stops does not depend on its batches
 Item = TypeVar("Item")
 
 
@@ -74,25 +76,50 @@ def evaluate(
     wanted = Wanted(seed, samples, precision, batch_size, speed)
     asked_models, asked_scenarios = read_models(_listed(models)), read_scenarios(_listed(scenarios))
     workshop = Workshop(pick_device(device))
-    watcher.planned(len(asked_models) * len(asked_scenarios))
-    outcomes = []
+    coming = expected(asked_scenarios, workshop, wanted, watcher)
+    workshop.ahead = sum(run.samples * run.backwards for run in coming)
+    watcher.planned(coming * len(asked_models))
+    outcomes: dict[tuple[int, str], Outcome] = {}
     with full_precision():
-        for model in asked_models:
-            for scenario in asked_scenarios:
+        for place, model in enumerate(asked_models):
+            for scenario in evenly(asked_scenarios):
                 name = str(model) if isinstance(model, Ref) else model.card.name
                 try:
                     job = workshop.job(model, scenario, wanted)
-                    outcomes.append(_done(job, store, workshop, wanted, pictures, watcher))
+                    outcome = _done(job, store, workshop, wanted, pictures, watcher)
                 except NoRoom:
                     raise
                 except Exception as error:  # noqa: BLE001 - models and plug-ins are other people's code
-                    failure = error if isinstance(error, HoldfastError) else _foreign(error)
-                    outcomes.append(Outcome(name, str(scenario), None, error=failure))
-                    watcher.note(f"{name} under {scenario}: {failure}")
-    return outcomes
+                    failure = error if isinstance(error, HoldfastError) else foreign(error)
+                    outcome = Outcome(name, str(scenario), None, error=failure)
+                    if not isinstance(error, Absent):  # said once for all its scenarios
+                        watcher.note(f"{name} under {scenario}: {failure}")
+                outcomes[place, scenario.key] = outcome
+    return [outcomes[place, scenario.key] for place in range(len(asked_models)) for scenario in asked_scenarios]
 
 
-def _foreign(error: Exception) -> HoldfastError:
+def expected(scenarios: Sequence[Scenario], workshop: Workshop, wanted: Wanted, watcher: Watcher) -> list[Expected]:
+    """What each scenario will take, at most; says which cannot run because their data is not here."""
+    absent: list[str] = []
+    found = []
+    for scenario in scenarios:
+        try:
+            there = len(workshop.dataset(scenario.dataset).ids)
+        except Absent as missing:
+            absent.append(str(missing))
+            continue
+        except Exception:  # noqa: BLE001 - told when its turn comes
+            continue
+        costs = [registry.build(part).cost for part in scenario.changes]
+        samples = there if wanted.samples is None else min(there, wanted.samples)
+        forwards, backwards = 1 + sum(cost.forwards for cost in costs), sum(cost.backwards for cost in costs)
+        found.append(Expected(str(scenario), samples, forwards, backwards))
+    for why, count in Counter(absent).items():
+        watcher.note(f"{count} of {len(scenarios)} scenarios wait for data: {why}")
+    return found
+
+
+def foreign(error: Exception) -> HoldfastError:
     """An error that is not ours, with the place it came from, so that the other runs go on."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     failure = HoldfastError(
@@ -108,88 +135,125 @@ def _listed(items: Item | Sequence[Item]) -> Sequence[Item]:
 
 
 def _done(job: Job, store: Store, workshop: Workshop, wanted: Wanted, pictures: int, watcher: Watcher) -> Outcome:
-    run, device = job.run, workshop.device
+    run = job.run
     if store.has(run.key):
         rows = store.read(run.key)
         watcher.began(run, len(rows), len(rows))
         watcher.ended(run, "done before", _standing(rows))
         return Outcome(str(run.model), str(run.scenario), rows)
-    width = Width(wanted.batch_size) if wanted.batch_size else Width.for_model(job.model, job.dataset.card, device)
-    workshop.quicken(job, wanted.speed, width.value, watcher.note)
-    rows = Evaluation(job, store, device, width, watcher, workshop.flags(job)).finished()
-    if pictures:
-        add_pictures(store, job, rows, device, width, pictures)
+    rows = Evaluation.of(job, store, workshop, wanted, watcher).finished(pictures)
     watcher.ended(run, "measured", _standing(rows))
     return Outcome(str(run.model), str(run.scenario), rows, fresh=True)
 
 
 @dataclass
 class Evaluation:
-    """One run under way."""
+    """One run under way. `kept` are its pieces: rows taken over from other choices of samples, then its own shards."""
 
     job: Job
     store: Store
-    device: torch.device
+    workshop: Workshop
+    wanted: Wanted
     width: Width
-    watcher: Watcher
     flags: tuple[Flag, ...]
-    kept: list[Rows] = field(default_factory=list)
-    right: dict[str, bool] = field(default_factory=dict)
+    watcher: Watcher
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    kept: list[Rows] = field(default_factory=list)
 
-    def finished(self) -> Rows:
+    def __post_init__(self) -> None:
+        ids = self.job.dataset.ids
+        self.order = [ids[i] for i in self.job.order]
+        self.place = {name: i for i, name in enumerate(self.order)}
+        self.ledger = Ledger.empty(len(self.order), self.job.run.precision)
+        self.size = shard_size(self.width.value)  # stays, though the width may shrink
+
+    @classmethod
+    def of(cls, job: Job, store: Store, workshop: Workshop, wanted: Wanted, watcher: Watcher) -> Evaluation:
+        """The run with its width found and its model checked, and with the rows that are there already."""
+        card = job.dataset.card
+        width = Width(wanted.batch_size or Width.for_model(job.model, card, workshop.device).value)
+        workshop.quicken(job, wanted.speed, width.value, watcher.note)
+        evaluation = cls(job, store, workshop, wanted, width, workshop.flags(job), watcher)
+        evaluation.adopt([*store.siblings(job.footer), *store.parts(job.run.key)])
+        return evaluation
+
+    @property
+    def device(self) -> torch.device:
+        return self.workshop.device
+
+    def adopt(self, pieces: Sequence[Rows]) -> None:
+        """Takes over rows that were measured before."""
+        self.kept += pieces
+        for rows in pieces:
+            self._enter(rows)
+
+    def missing(self) -> list[range]:
+        return self.ledger.missing(self.size)
+
+    def finished(self, pictures: int) -> Rows:
         """Measures what is missing and writes the run's rows. Ctrl-C keeps every finished shard."""
-        job, run = self.job, self.job.run
-        self._adopt()
-        order = [job.dataset.ids[i] for i in job.order]
-        self.watcher.began(run, len(order), sum(name in self.right for name in order))
+        self.watcher.began(self.job.run, len(self.order), self.ledger.known)
+        self.advance()
+        return self.joined(pictures)
+
+    def advance(self, seconds: float = math.inf) -> None:
+        """Measures what is missing, or as much of it as begins within so many seconds."""
         fresh: list[Rows] = []
-        since = time.perf_counter()
+        begun = since = time.perf_counter()
         try:
-            for rows in self._fresh_rows(order):
+            for rows in self._fresh_rows(begun + seconds):
                 fresh.append(rows)
                 if time.perf_counter() - since >= KEEP_EVERY:
                     self._keep(fresh)
                     since = time.perf_counter()
+            if not self.ledger.is_whole:
+                self._keep(fresh)
         except BaseException:
             self._keep(fresh)
             raise
         self.kept += fresh
-        wanted = order[: self._reached(order)]
-        place = {name: i for i, name in enumerate(job.dataset.ids)}
-        wanted.sort(key=place.__getitem__)
-        return self.store.finish(self.kept, wanted, self._final_footer())
 
-    def _adopt(self) -> None:
-        """Takes over finished shards of this run, and rows of the same measurement on another choice of samples."""
-        self.kept = [*self.store.parts(self.job.run.key), *self.store.siblings(self.job.footer)]
-        for rows in self.kept:
-            self.right.update(zip(rows.ids, rows.correct.tolist(), strict=True))
+    def joined(self, pictures: int) -> Rows:
+        """Writes the run's rows from its pieces, and some samples as pictures."""
+        order = self.order[: self.ledger.reached()]
+        pieces = needed(self.kept, order)
+        place = {name: i for i, name in enumerate(self.job.dataset.ids)}
+        rows = self.store.finish(pieces, sorted(order, key=place.__getitem__), self._final_footer(pieces))
+        if pictures:
+            add_pictures(self.store, self.job, rows, self.device, self.width, pictures)
+        return rows
 
-    def _missing(self, order: list[str]) -> list[NDArray[np.int64]]:
-        """Shards of the fixed division that are not wholly there."""
-        positions = self.job.order
-        size = shard_size(self.width.value)
-        divided = [positions[i : i + size] for i in range(0, len(positions), size)]
-        named = [order[i : i + size] for i in range(0, len(order), size)]
-        return [
-            shard for shard, names in zip(divided, named, strict=True) if any(name not in self.right for name in names)
-        ]
+    def shard(self, places: range) -> Shard:
+        """Some samples by their places in the order, decoded."""
+        index = self.job.order[places.start : places.stop]
+        return Shard(index, self.job.dataset.images(index.tolist()))
 
-    def _fresh_rows(self, order: list[str]) -> Iterator[Rows]:
+    def rows(self, shard: Shard) -> Rows:
+        """Measures a shard by itself. The model's rough version is this run's, whichever run came before."""
+        begun = time.perf_counter()
+        self.workshop.quicken(self.job, self.wanted.speed, self.width.value, self.watcher.note)
+        measured = self._measured(self.job.setting(self.device), shard)
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return self._rows(measured, time.perf_counter() - begun)
+
+    def _fresh_rows(self, until: float) -> Iterator[Rows]:
         """Measures shard after shard. A GPU works on the next one while the rows of the last are made."""
         ahead = self.device.type == "cuda" and all(ref.kind != "attack" for ref, _ in self.job.changes)
         setting, under_way = self.job.setting(self.device), deque[Measured]()
+        divided = [self.job.order[places.start : places.stop] for places in self.missing()]
         begun = time.perf_counter()
-        with contextlib.closing(shards_ahead(self.job.dataset, self._missing(order))) as shards:
+        with contextlib.closing(shards_ahead(self.job.dataset, divided)) as shards:
             for shard in shards:
-                if self._reached(order) is not None:
+                if self.ledger.reached() is not None:
                     return
                 under_way.append(self._measured(setting, shard))
                 if len(under_way) > ahead:
                     now = time.perf_counter()
                     yield self._rows(under_way.popleft(), now - begun)
                     begun = now
+                if time.perf_counter() >= until:
+                    break
         for measured in under_way:
             yield self._rows(measured, time.perf_counter() - begun)
 
@@ -207,23 +271,13 @@ class Evaluation:
             backwards=int(predictions.backwards.sum()),
         )
         rows = to_rows(predictions, footer)
-        self.right.update(zip(rows.ids, rows.correct.tolist(), strict=True))
-        self.watcher.advanced(self.job.run, len(rows), wilson(sum(self.right.values()), len(self.right)))
+        self._enter(rows)
+        self.watcher.advanced(self.job.run, len(rows), self.ledger.standing)
         return rows
 
-    def _reached(self, order: list[str]) -> int | None:
-        """How many samples suffice for the precision asked for; None while there are not enough."""
-        precision = self.job.run.precision
-        if precision is None:
-            return None
-        right = 0
-        for i, name in enumerate(order, 1):
-            if name not in self.right:
-                return None
-            right += self.right[name]
-            if i % CHECKPOINT == 0 and _half_width(wilson(right, i)) <= precision:
-                return i
-        return None
+    def _enter(self, rows: Rows) -> None:
+        known = [(self.place[name], i) for i, name in enumerate(rows.ids) if name in self.place]
+        self.ledger.enter([place for place, _ in known], rows.correct[[i for _, i in known]])
 
     def _keep(self, fresh: list[Rows]) -> None:
         """Writes finished shards, so that whatever happens next they are there."""
@@ -235,9 +289,9 @@ class Evaluation:
         about = device_name(self.device)
         return replace(self.job.footer, started=self.started, device=about, versions=versions(), flags=self.flags)
 
-    def _final_footer(self) -> Footer:
-        own = [rows.footer for rows in self.kept if rows.footer.key == self.job.run.key]
-        others = [rows.footer for rows in self.kept if rows.footer.key != self.job.run.key]
+    def _final_footer(self, pieces: Sequence[Rows]) -> Footer:
+        own = [rows.footer for rows in pieces if rows.footer.key == self.job.run.key]
+        others = [rows.footer for rows in pieces if rows.footer.key != self.job.run.key]
         facts = {name: text for footer in [*others, *own] for name, text in footer.facts.items()}
         if others:
             facts["rows taken over from"] = ", ".join(footer.key for footer in others)
@@ -256,6 +310,16 @@ class Evaluation:
             facts=facts,
             tallies=tallies,
         )
+
+
+def needed(pieces: Sequence[Rows], order: Sequence[str]) -> list[Rows]:
+    """The pieces that hold a sample of the order which none before them holds: a shard measured twice counts once."""
+    left, used = set(order), []
+    for rows in pieces:
+        if not left.isdisjoint(rows.ids):
+            used.append(rows)
+            left.difference_update(rows.ids)
+    return used
 
 
 def shard_size(width: int) -> int:
@@ -278,7 +342,3 @@ def versions() -> dict[str, str]:
 
 def _standing(rows: Rows) -> Score:
     return wilson(int(rows.correct.sum()), len(rows))
-
-
-def _half_width(score: Score) -> float:
-    return (score.high - score.low) / 2

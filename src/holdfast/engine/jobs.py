@@ -21,6 +21,7 @@ from holdfast.core.types import Change, Classifier, Dataset, DatasetCard, Flag, 
 from holdfast.core.values import number_text
 from holdfast.engine.loading import on_device
 from holdfast.engine.measure import Setting
+from holdfast.engine.memory import Remembering, Said
 from holdfast.engine.select import chosen
 from holdfast.engine.trust import TRIAL_SAMPLES, trials
 from holdfast.models import TorchClassifier, load
@@ -62,6 +63,7 @@ class Job:
     model: Classifier
     dataset: Dataset
     changes: tuple[tuple[Ref, Change], ...]
+    said: Said | None = None
 
     @cached_property
     def order(self) -> NDArray[np.int64]:
@@ -79,7 +81,8 @@ class Job:
         return replace(footer, command=command(self.run), facts=facts)
 
     def setting(self, device: torch.device) -> Setting:
-        return Setting(self.model, self.dataset, self.changes, self.run.seed, device)
+        source = self.run.scenario.dataset
+        return Setting(self.model, self.dataset, self.changes, self.run.seed, device, self.said, source)
 
 
 class Workshop:
@@ -92,10 +95,13 @@ class Workshop:
         self.mapped: dict[tuple[int, LabelMap], Classifier] = {}
         self.roughs: dict[tuple[object, ...], Rough | None] = {}
         self.checked: dict[tuple[str, ...], tuple[Flag, ...]] = {}
+        self.ahead = 0  # passes to the images that each model has before it: whether compiling pays
+        self.said = Said()
+        self.speaker: Classifier | None = None
 
     def dataset(self, ref: Ref) -> Dataset:
         if ref.key not in self.datasets:
-            self.datasets[ref.key] = registry.build(ref)
+            self.datasets[ref.key] = Remembering(registry.build(ref))
         return self.datasets[ref.key]
 
     def model(self, wanted: Ref | Classifier) -> tuple[Ref, Classifier]:
@@ -121,6 +127,9 @@ class Workshop:
 
     def job(self, model: Ref | Classifier, scenario: Scenario, wanted: Wanted) -> Job:
         ref, classifier = self.model(model)
+        if classifier is not self.speaker:  # what one model said is nothing to another
+            self.said.forget()
+            self.speaker = classifier
         dataset = self.dataset(scenario.dataset)
         classifier = self.answering(classifier, dataset)
         run = Run(
@@ -139,7 +148,7 @@ class Workshop:
                     f"`{classifier.card.name}` gives no gradients, which `{part.name}` needs",
                     hint="use corruptions and black-box attacks, or a source with gradients such as `file:`, `python:`",
                 )
-        return Job(run, classifier, dataset, changes)
+        return Job(run, classifier, dataset, changes, self.said)
 
     def quicken(self, job: Job, speed: Speed, width: int, said: Callable[[str], None]) -> None:
         """Gives the model of a job that follows gradients on a GPU its rough version, made once."""
@@ -149,7 +158,7 @@ class Workshop:
         job.model.rough = None
         if speed == "exact" or not passes or self.device.type != "cuda":
             return
-        way = settled_speed(speed, passes)
+        way = settled_speed(speed, max(passes, self.ahead))
         place = (id(job.model), job.run.weights, job.dataset.card.size, width, way)
         if place not in self.roughs:
             self.roughs = {key: rough for key, rough in self.roughs.items() if key[0] == id(job.model)}

@@ -15,6 +15,7 @@ from holdfast.core.noise import Noise
 from holdfast.core.refs import Ref
 from holdfast.core.types import Batch, Change, Classifier, Dataset
 from holdfast.engine.loading import Shard, on_device, out_of_range
+from holdfast.engine.memory import Place, Said, place_of
 from holdfast.store.rows import Predictions
 
 
@@ -27,6 +28,14 @@ class Setting:
     changes: Sequence[tuple[Ref, Change]]
     seed: int
     device: torch.device
+    said: Said | None = None
+    source: Ref | None = None
+
+    def place(self, changes: int) -> Place:
+        """Names the images after the first so many changes."""
+        assert self.source is not None, "what was said is kept by what the dataset is"
+        refs = [ref for ref, _ in self.changes[:changes]]
+        return place_of(self.source, refs, self.dataset.card.fingerprint, self.seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +91,9 @@ def measure(setting: Setting, shard: Shard, *, width: int) -> Measured:
     labels = torch.from_numpy(np.asarray(dataset.labels[index])).to(setting.device)
     batch = Batch(images if whole else images[kept], labels if whole else labels[kept], tuple(ids[i] for i in usable))
     journey = _through_changes(setting, batch, width)
+    logits = _scored(setting.model, journey.images, width)
+    if setting.said is not None and all(ref.kind != "attack" for ref, _ in setting.changes):
+        setting.said.keep(setting.place(len(setting.changes)), batch.ids, logits)
     return Measured(
         ids=ids,
         labels=np.asarray(dataset.labels[index], dtype=np.int64),
@@ -89,7 +101,7 @@ def measure(setting: Setting, shard: Shard, *, width: int) -> Measured:
         reasons=reasons,
         before=images,
         after=journey.images if whole else images.index_copy(0, kept, journey.images),
-        logits=_scored(setting.model, journey.images, width),
+        logits=logits,
         journey=journey,
     )
 
@@ -118,7 +130,10 @@ def _through_changes(setting: Setting, batch: Batch, width: int) -> Journey:
     for place, (ref, change) in enumerate(setting.changes):
         # severities and radii share their draws on purpose: neighbouring cells of a table differ by the level alone
         own = noise.scope(f"{place} {ref.name}")
-        changed = change(setting.model, Batch(journey.images, batch.labels, batch.ids), own, width=width)
+        logits = None
+        if setting.said is not None and ref.kind == "attack":
+            logits = setting.said.recall(setting.place(place), batch.ids, setting.device)
+        changed = change(setting.model, Batch(journey.images, batch.labels, batch.ids, logits), own, width=width)
         journey.images = changed.images
         journey.sizes = changed.size if changed.size is not None else journey.sizes
         journey.radii = changed.radius if changed.radius is not None else journey.radii

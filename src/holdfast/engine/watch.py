@@ -1,17 +1,36 @@
-"""What a run tells while it goes on. The command line draws it; a script may ignore it."""
+"""What a job tells while it goes on. The command line draws it; a script may ignore it."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from holdfast.core.refs import Run
 from holdfast.core.types import Score
 
+BACKWARD = 2.0  # forward passes that a backward pass costs, roughly
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A run to come: its samples, and passes through the model that each takes at most."""
+
+    scenario: str
+    samples: int
+    forwards: int = 1
+    backwards: int = 0
+
+    @property
+    def each(self) -> float:
+        return self.forwards + BACKWARD * self.backwards
+
 
 class Watcher(Protocol):
-    """Hears of every run: how many there are, what is done, how it stands."""
+    """Hears of every run: what is to come, what is done, how it stands."""
 
-    def planned(self, runs: int) -> None: ...
+    def planned(self, runs: Sequence[Expected]) -> None: ...
 
     def began(self, run: Run, samples: int, kept: int) -> None: ...
 
@@ -25,7 +44,7 @@ class Watcher(Protocol):
 class Silent:
     """Hears everything, says nothing."""
 
-    def planned(self, runs: int) -> None: ...
+    def planned(self, runs: Sequence[Expected]) -> None: ...
 
     def began(self, run: Run, samples: int, kept: int) -> None: ...
 
@@ -34,3 +53,39 @@ class Silent:
     def ended(self, run: Run, said: str, standing: Score | None) -> None: ...
 
     def note(self, text: str) -> None: ...
+
+
+class Horizon:
+    """How long a job will take yet, from what its passes have taken so far.
+
+    Attacks let go of broken samples and so make fewer passes than they may, so they have a pace of their own.
+    """
+
+    def __init__(self, runs: Sequence[Expected], clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock, self.since = clock, clock()
+        self.runs = {run.scenario: run for run in runs}
+        self.left = dict.fromkeys((False, True), 0.0)
+        self.spent = {kind: [0.0, 0.0] for kind in (False, True)}  # passes, seconds
+        for run in runs:
+            self.left[run.backwards > 0] += run.samples * run.each
+
+    def did(self, scenario: str, samples: int, *, timed: bool = True) -> None:
+        """Takes samples off what is left; untimed ones were there already, or are not to come."""
+        run = self.runs.get(scenario)
+        if run is None:
+            return
+        kind, passes = run.backwards > 0, samples * run.each
+        self.left[kind] = max(0.0, self.left[kind] - passes)
+        now = self.clock()
+        if timed:
+            self.spent[kind][0] += passes
+            self.spent[kind][1] += now - self.since
+        self.since = now
+
+    @property
+    def seconds(self) -> float | None:
+        """What is left, None while there is a kind of run to come that was not timed."""
+        paces = {kind: seconds / passes for kind, (passes, seconds) in self.spent.items() if passes}
+        if any(left and kind not in paces for kind, left in self.left.items()):
+            return None
+        return sum(left * paces.get(kind, 0.0) for kind, left in self.left.items())

@@ -15,7 +15,7 @@ from holdfast.core.errors import Misuse
 from holdfast.core.intervals import wilson
 from holdfast.core.refs import Run
 from holdfast.core.registry import registry
-from holdfast.engine.watch import Silent, Watcher
+from holdfast.engine.watch import Expected, Silent, Watcher
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def run() -> Run:
 
 
 def told(watcher: Watcher, run: Run) -> None:
-    watcher.planned(2)
+    watcher.planned([Expected("fashion-mnist-2k", 100)] * 2)
     for kept in (0, 40):
         watcher.began(run, 100, kept)
         watcher.advanced(run, 100 - kept, wilson(90, 100))
