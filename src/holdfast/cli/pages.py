@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from holdfast.cli.names import measured_model
-from holdfast.cli.output import STORE, StoreOption, out
+from holdfast.cli.output import STORE, JsonOption, StoreOption, err, out, print_json
+
+if TYPE_CHECKING:
+    from holdfast.site.build import Site
+
+SuiteOption = Annotated[
+    list[str] | None, typer.Option("--suite", help="A suite file of your own to show besides the bundled ones.")
+]
 
 
 def report(
@@ -24,3 +31,63 @@ def report(
     model = measured_model(kept, model)
     path = write_report(kept, model, out_file or Path(file_name(model)))
     out.print(str(path), soft_wrap=True)
+
+
+def site(
+    folder: Annotated[Path, typer.Option("--out", "-o", help="Folder to write; a new or empty one, or a site.")],
+    suite: SuiteOption = None,
+    store: StoreOption = STORE,
+    json: JsonOption = False,
+) -> None:
+    """Boards and reports as static pages: they open from a file, any web server, any sub-path, without a network."""
+    from holdfast.cli.tables import spelling
+    from holdfast.site.build import build
+    from holdfast.store import Store
+
+    kept = Store(store)
+    made = build(kept, folder, own=suite or (), spelled=spelling(kept))
+    _tell(made)
+    if json:
+        print_json(made.record())
+    else:
+        out.print(str(folder / "index.html"), soft_wrap=True)
+
+
+def serve(
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes any that is free.")] = 8000,
+    host: Annotated[str, typer.Option("--host", help="Where to listen; this machine only unless told.")] = "127.0.0.1",
+    suite: SuiteOption = None,
+    store: StoreOption = STORE,
+) -> None:
+    """The same pages over HTTP, made again as runs finish. Ctrl-C stops it."""
+    import threading
+
+    from holdfast.cli.tables import spelling
+    from holdfast.site.serve import LOOPBACK, Pages, server
+    from holdfast.store import Store
+
+    pages = Pages(Store(store), own=suite or (), spelling=spelling, told=_tell)
+    try:
+        with server(pages, host=host, port=port) as bound:
+            if host not in LOOPBACK:
+                err.print(f"warning: anyone who can reach {host} can read these pages", soft_wrap=True)
+            address = f"[{host}]" if ":" in host else host
+            out.print(f"http://{address}:{bound.server_address[1]}/", soft_wrap=True)
+            threading.Thread(target=pages.watch, args=(_warn,), daemon=True).start()
+            bound.serve_forever()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        pages.close()
+
+
+def _tell(made: Site) -> None:
+    """What could not be read or made, on stderr; the pages say it too."""
+    for name, problem in made.problems.items():
+        _warn(f"{name} is left out: {problem}")
+    for name, problem in made.failed.items():
+        _warn(f"{name}: {problem}")
+
+
+def _warn(text: str) -> None:
+    err.print(f"warning: {text}", markup=False, soft_wrap=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,9 +17,10 @@ from holdfast.metrics.compare import Comparison, compare
 from holdfast.metrics.summary import Line, largest, line
 from holdfast.site.conditions import condition, group, labels, order, trail
 from holdfast.site.specimens import Specimen, specimens
+from holdfast.store.files import Damaged
 from holdfast.store.footer import Footer
 from holdfast.store.rows import Rows
-from holdfast.store.store import Damaged, Store
+from holdfast.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +94,8 @@ class Findings:
         return tuple(sorted(met, key=lambda name: (-met[name], name)))
 
 
-def findings(store: Store, model: str) -> Findings:
-    """Reads every run once: a store larger than memory is fine."""
+def findings(store: Store, model: str, *, beside: Collection[str] | None = None) -> Findings:
+    """Reads every run once: a store larger than memory is fine. `beside` names the models to compare with."""
     every = list(store.footers().values())
     if not every:
         raise HoldfastError(f"no finished runs in {store.url}", hint="`holdfast evaluate` makes some")
@@ -102,7 +103,7 @@ def findings(store: Store, model: str) -> Findings:
     if not mine:
         raise unknown("model", model, {footer.model for footer in every})
     chosen = sorted(largest(mine), key=order)
-    theirs = largest(footer for footer in every if footer.model != model)
+    theirs = largest(footer for footer in every if footer.model != model and (beside is None or footer.model in beside))
     rivals = _rivals(theirs)
     reader = _Reader(store)
     named = labels(chosen)

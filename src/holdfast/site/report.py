@@ -7,7 +7,10 @@ import contextlib
 import hashlib
 import re
 import uuid
+from collections.abc import Collection, Sequence
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import jinja2
 from markupsafe import Markup
@@ -19,6 +22,18 @@ from holdfast.site.findings import findings
 from holdfast.site.page import in_levels, page
 from holdfast.site.specimens import data_uri
 from holdfast.store.store import Store
+
+
+class Place(NamedTuple):
+    """A board that the model is on, as its report links to it, and where it stands there."""
+
+    title: str
+    href: str
+    standing: str
+
+    def seen_from(self, root: str) -> Place:
+        """The same place from another folder of the site."""
+        return self._replace(href=root + self.href.removeprefix("../"))
 
 
 def write_report(store: Store, model: str, out: Path, *, title: str | None = None) -> Path:
@@ -37,13 +52,24 @@ def write_report(store: Store, model: str, out: Path, *, title: str | None = Non
     return path
 
 
-def report_html(store: Store, model: str, *, title: str | None = None) -> str:
-    """The report as text; the same store gives the same text."""
-    shown = page(findings(store, model), title=title)
-    environment = _environment()
-    style, script = (environment.loader.get_source(environment, name)[0] for name in ("page.css", "page.js"))  # type: ignore[union-attr]
-    return environment.get_template("report.html.j2").render(
+def report_html(
+    store: Store,
+    model: str,
+    *,
+    title: str | None = None,
+    places: Sequence[Place] | None = None,
+    beside: Collection[str] | None = None,
+) -> str:
+    """The report as text; the same store gives the same text.
+
+    `places` makes it a page of a site, with links to its boards; `beside` are the models to compare with, all if None.
+    """
+    shown = page(findings(store, model, beside=beside), title=title)
+    made = environment()
+    style, script = (made.loader.get_source(made, name)[0] for name in ("page.css", "page.js"))  # type: ignore[union-attr]
+    return made.get_template("report.html.j2").render(
         page=shown,
+        places=places,
         style=Markup(style),
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
@@ -55,13 +81,15 @@ def file_name(model: str) -> str:
     return (re.sub(r"[^\w.-]+", "-", model).strip("-.")[:100] or "report") + ".html"
 
 
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
+@cache
+def environment() -> jinja2.Environment:
+    """The templates of all pages."""
+    made = jinja2.Environment(
         loader=jinja2.PackageLoader("holdfast.site"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(w=wording, bar=bar, in_levels=in_levels, data_uri=data_uri)
-    return environment
+    made.globals.update(w=wording, bar=bar, in_levels=in_levels, data_uri=data_uri)
+    return made

@@ -1,0 +1,335 @@
+"""The site: an index, a board per suite, the report of every measured model, and all they load, as plain files."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.suites import Suite, load_suite, suites
+from holdfast.site import cells, folder, wording
+from holdfast.site.boards import BoardPage, board_page
+from holdfast.site.reading import Reading, stamp
+from holdfast.site.report import Place, environment, report_html
+from holdfast.site.scripts import inline_json, script
+from holdfast.site.slugs import slug
+from holdfast.site.sources import paper
+from holdfast.store.exporting import csv_text, json_text
+from holdfast.store.footer import Footer
+from holdfast.store.store import Store
+
+HERE = Path(__file__).parent
+STYLES_AND_SCRIPTS = {
+    "page.css": HERE / "templates/page.css",
+    "site.css": HERE / "static/site.css",
+    "board.js": HERE / "static/board.js",
+    "tabulator.min.js": HERE / "vendor/tabulator/tabulator.min.js",
+    "tabulator.min.css": HERE / "vendor/tabulator/tabulator_simple.min.css",
+    "tabulator.LICENSE.txt": HERE / "vendor/tabulator/LICENSE",
+}
+PLOTS = {"plots.js": HERE / "static/plots.js", "plots.css": HERE / "static/plots.css"}
+SOURCE_MAP = re.compile(rb"\n?(//|/\*)# sourceMappingURL=\S+( \*/)?\s*$")
+TAIL = 200  # bytes at the end, where a script names a map that is not shipped
+NEWEST = 12
+BESIDE = 5  # other models on a report: as many as its charts have letters for
+NO_PLOTLY = "The plots are left out: plotly is not installed. `pip install plotly`, then make the pages again."
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A measured model on the index."""
+
+    name: str
+    runs: int
+    newest: str
+    places: tuple[Place, ...]
+    file: str | None
+    problem: str | None
+
+
+@dataclass(slots=True)
+class Site:
+    """What was built, and what could not be: `problems` by file of the store, `failed` by board or model."""
+
+    out: Path
+    stamp: str
+    boards: list[BoardPage] = field(default_factory=list)
+    models: list[Model] = field(default_factory=list)
+    problems: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    reused: int = 0
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    def record(self) -> dict[str, object]:
+        return {
+            "index": str(self.out / "index.html"),
+            "boards": {page.suite.name: len(page.board.entries) for page in self.boards},
+            "models": {model.name: model.file for model in self.models},
+            "files": len(self.files),
+            "problems": self.problems,
+            "failed": self.failed,
+        }
+
+
+def build(
+    store: Store,
+    out: Path,
+    *,
+    own: Sequence[str] = (),
+    spelled: Callable[[str], str] = str,
+    before: Path | None = None,
+    is_live: bool = False,
+) -> Site:
+    """Builds the site of a store into a folder; a store that is not there yet gives what the papers print.
+
+    `own` are suite files besides those of the package. Reports that would not change are taken from `before`, the site
+    in `out` if not given. `is_live` makes pages that look for newer ones.
+    """
+    earlier = before or out
+    known = folder.contents(earlier) or folder.Contents()
+    folder.contents(out)
+    site = Site(out, stamp(store))
+    maker = _Maker(site, Reading(store), own, _lenient(spelled), earlier, known, is_live)
+    site.files = folder.write(maker.files(), out, reports=maker.reports).files
+    return site
+
+
+class _Maker:
+    """Makes the files of a site, one after the other."""
+
+    def __init__(
+        self,
+        site: Site,
+        store: Reading,
+        own: Sequence[str],
+        spelled: Callable[[str], str],
+        earlier: Path,
+        known: folder.Contents,
+        is_live: bool,
+    ) -> None:
+        self.site, self.store, self.own, self.spelled = site, store, own, spelled
+        self.earlier, self.known, self.is_live = earlier, known, is_live
+        self.reports: dict[str, str] = {}
+        self.has_plotly = _plotly() is not None
+
+    def files(self) -> Iterator[tuple[str, bytes]]:
+        site, store = self.site, self.store
+        store.scores()
+        for suite in self._suites():
+            try:
+                site.boards.append(board_page(suite, store, spelled=self.spelled))
+            except HoldfastError as error:
+                site.failed[suite.title] = error.problem
+        site.problems = store.problems
+        for page in site.boards:
+            yield from self._board(page)
+        yield from self._models()
+        yield from self._assets()
+        yield "about.html", self._page("about.html.j2", "about.html", boards=site.boards)
+        yield "index.html", self._index()
+        if self.is_live:
+            yield "build.json", json_text({"stamp": site.stamp}).encode()
+
+    def _suites(self) -> Iterator[Suite]:
+        for name in [*suites(), *self.own]:
+            try:
+                suite = load_suite(name)
+            except HoldfastError as error:
+                if name in self.own:
+                    raise
+                self.site.failed[name] = error.problem
+                continue
+            if suite.board:
+                yield suite
+
+    def _board(self, page: BoardPage) -> Iterator[tuple[str, bytes]]:
+        name = slug(page.suite.name)
+        records = page.board.records()
+        about = {"suite": page.suite.name, "title": page.suite.title, "sort": page.board.sort}
+        downloads = {
+            "CSV": (f"{name}.csv", csv_text(records)),
+            "JSON": (f"{name}.json", _json(about, records)),
+            "LaTeX": (f"{name}.tex", cells.latex(page.board)),
+        }
+        for file, text in downloads.values():
+            yield f"downloads/{file}", _bytes(text)
+        for place, origin in page.origins.items():
+            yield f"boards/data/{place}.js", _bytes(script(place, origin))
+        shown = page if self.has_plotly else page.without_plots()
+        yield (
+            page.file,
+            self._page(
+                "board.html.j2",
+                page.file,
+                page=shown,
+                source=paper(page.suite.source),
+                downloads=[(kind, f"../downloads/{file}") for kind, (file, _) in downloads.items()],
+                no_plots="" if self.has_plotly or not page.plots else NO_PLOTLY,
+            ),
+        )
+
+    def _models(self) -> Iterator[tuple[str, bytes]]:
+        by_model: dict[str, list[Footer]] = {}
+        for footer in self.store.footers().values():
+            by_model.setdefault(footer.model, []).append(footer)
+        pictures = {name: self.store.files.stamp(name) for name in self.store.files.names("gallery", ".parquet")}
+        for model, footers in sorted(by_model.items()):
+            places, file, problem = _places(self.site.boards, model), f"models/{slug(model)}.html", None
+            beside = _beside(model, by_model)
+            print_ = _print([model, places], [*footers, *(f for other in beside for f in by_model[other])], pictures)
+            try:
+                yield file, self._report(file, print_, model, places, beside)
+                self.reports[file] = print_
+            except HoldfastError as error:
+                self.site.failed[model] = problem = error.problem
+            newest = max(footer.finished for footer in footers)
+            on_index = tuple(place.seen_from("") for place in places)
+            self.site.models.append(Model(model, len(footers), newest, on_index, None if problem else file, problem))
+
+    def _report(self, file: str, print_: str, model: str, places: Sequence[Place], beside: Sequence[str]) -> bytes:
+        if self.known.reports.get(file) == print_ and (self.earlier / file).is_file():
+            data = (self.earlier / file).read_bytes()
+            if hashlib.sha256(data).hexdigest()[:16] == self.known.files.get(file):
+                self.site.reused += 1
+                return data
+        return _bytes(report_html(self.store, model, places=places, beside=beside))
+
+    def _assets(self) -> Iterator[tuple[str, bytes]]:
+        wanted = dict(STYLES_AND_SCRIPTS)
+        if self.is_live:
+            wanted["live.js"] = HERE / "static/live.js"
+        plotly = _plotly()
+        if plotly is not None and any(page.plots for page in self.site.boards):
+            wanted |= {"plotly.min.js": plotly, **PLOTS}
+        for name, path in wanted.items():
+            data = path.read_bytes()
+            yield f"assets/{name}", data[:-TAIL] + SOURCE_MAP.sub(b"\n", data[-TAIL:])
+
+    def _index(self) -> bytes:
+        site, footers = self.site, self.store.footers().values()
+        latest = sorted(footers, key=lambda footer: (footer.finished, footer.key), reverse=True)[:NEWEST]
+        entries = [entry for page in site.boards for entry in page.board.entries]
+        return self._page(
+            "index.html.j2",
+            "index.html",
+            boards=sorted(site.boards, key=lambda page: not page.board.entries),
+            first="quick" if "quick" in {page.suite.name for page in site.boards} else "SUITE",
+            failed=site.failed,
+            models=site.models,
+            latest=latest,
+            under_way=self.store.under_way,
+            entries=len(entries),
+            printed=sum(entry.origin == "published" for entry in entries),
+            newest=wording.period([latest[0].finished]) if latest else "",
+            out_name=site.out.name or "site",
+        )
+
+    def _page(self, template: str, here: str, **words: object) -> bytes:
+        made = _environment().get_template(template)
+        return _bytes(
+            made.render(
+                here=here,
+                root="../" * here.count("/"),
+                problems=self.site.problems,
+                version=_version(),
+                live=self.site.stamp if self.is_live else "",
+                **words,
+            )
+        )
+
+
+def _places(boards: Sequence[BoardPage], model: str) -> tuple[Place, ...]:
+    """Where a measured model stands, as its report links to it."""
+    found = []
+    for page in boards:
+        for entry in page.board.entries:
+            if entry.model == model and entry.origin == "measured":
+                ranked = sum(one.rank is not None for one in page.board.entries)
+                standing = "incomplete" if entry.rank is None else f"{entry.rank} of {ranked}"
+                found.append(Place(page.suite.title, f"../{page.file}", standing))
+    return tuple(found)
+
+
+def _beside(model: str, by_model: Mapping[str, Sequence[Footer]]) -> list[str]:
+    """The other models with most scenarios in common; a report against hundreds would say less, later."""
+    own = {footer.scenario for footer in by_model[model]}
+    common = {
+        other: len(own & {footer.scenario for footer in theirs}) for other, theirs in by_model.items() if other != model
+    }
+    return sorted(common, key=lambda other: (-common[other], other))[:BESIDE]
+
+
+def _print(words: object, footers: Sequence[Footer], pictures: Mapping[str, str]) -> str:
+    """Changes with all that a report is made from."""
+    summed = hashlib.sha256(f"{_code()} {words!r}".encode("utf-8", "surrogatepass"))
+    for footer in sorted(footers, key=lambda one: one.key):
+        summed.update(f"{footer.key} {footer.digest} {pictures.get(f'gallery/{footer.key}.parquet', '')}\n".encode())
+    return summed.hexdigest()[:16]
+
+
+@cache
+def _code() -> str:
+    """Changes with the code and the templates that make the pages."""
+    files = [path for path in sorted(HERE.rglob("*")) if path.suffix in (".py", ".j2", ".css", ".js")]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    made = environment()
+    made.globals.update(inline_json=inline_json, cell_text=cells.text)
+    made.filters["ticked"] = _ticked
+    return made
+
+
+def _ticked(text: str) -> Markup:
+    """Text in which what stands between backticks is code."""
+    parts = str(text).split("`")
+    return Markup("").join(Markup("<code>{}</code>").format(one) if i % 2 else one for i, one in enumerate(parts))
+
+
+def _plotly() -> Path | None:
+    """The script that comes with the installed plotly."""
+    found = importlib.util.find_spec("plotly")
+    path = Path(found.origin).parent / "package_data/plotly.min.js" if found and found.origin else None
+    return path if path is not None and path.is_file() else None
+
+
+def _lenient(spelled: Callable[[str], str]) -> Callable[[str], str]:
+    """A scenario that this installation cannot name was not measured with it either: it stays as it is written."""
+    known: dict[str, str] = {}
+
+    def found(text: str) -> str:
+        if text not in known:
+            try:
+                known[text] = spelled(text)
+            except HoldfastError:
+                known[text] = text
+        return known[text]
+
+    return found
+
+
+def _json(about: Mapping[str, object], records: Sequence[Mapping[str, object]]) -> str:
+    """The board as `holdfast board --json` has it, one line per score."""
+    lines = ",\n".join(json.dumps(record, ensure_ascii=False) for record in records)
+    return f'{json.dumps(about, ensure_ascii=False)[:-1]}, "scores": [\n{lines}\n]}}\n'
+
+
+def _version() -> str:
+    from holdfast import __version__
+
+    return __version__
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "replace")

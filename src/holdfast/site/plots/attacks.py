@@ -1,0 +1,193 @@
+"""Many attacks at many strengths: what a reader needs to choose the attack set, and to compare models under it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.refs import parse_ref
+from holdfast.core.suites import Suite
+from holdfast.core.table import Table
+from holdfast.metrics.board import BEST, Board, Entry
+from holdfast.metrics.columns import strengths_of, trained_as_said
+from holdfast.metrics.multi_attack import CLEAN, Strength, trained_strengths
+from holdfast.metrics.radius_curves import accuracies_at
+from holdfast.metrics.stability import NEAR
+from holdfast.site.plots.plot import Plot, number, numbers
+from holdfast.site.plots.points import SWEEP, Points
+from holdfast.store.footer import Footer
+from holdfast.store.store import Store
+
+RATIO = "cr-ind-avg"
+OFFICIAL = (RATIO, "cr-ind-worst", "stability-constant")
+EXACT = 9  # a stability constant divides by gaps of a few millionths
+
+
+class Attack(NamedTuple):
+    """An attack and its strengths, weakest first."""
+
+    name: str
+    strengths: tuple[float, ...]
+
+
+class Swept(NamedTuple):
+    """A sweep measured here, under the name that published results have for its attack."""
+
+    name: str
+    footer: Footer
+
+    @property
+    def radii(self) -> tuple[float, ...]:
+        return tuple(sorted(float(radius) for radius in self.footer.changes[-1].args["radii"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Accuracies of a model, and the attacks of its training with their largest strength."""
+
+    name: str
+    origin: str
+    cells: Mapping[Strength, float]
+    trained: Mapping[str, float]
+
+
+def attacks(points: Points, suite: Suite, shown: Board, store: Store, spelled: Callable[[str], str]) -> Plot | None:
+    """Choose K, and see the ratios again; None for a suite that has no competitiveness ratio."""
+    columns = [column for column in shown.columns if column.score == RATIO]
+    if not columns:
+        return None
+    ranked = {name for column in columns for term in column.settings for name in term}
+    table = _battery(suite, store)
+    best = {} if table is None else _cells(table, BEST)
+    sweeps = list(_sweeps(points, suite, spelled))
+    chosen = _attacks(best, sweeps)
+    models = [*_listed(table), *_measured(points, sweeps, store)]
+    data: dict[str, object] = {
+        "near": NEAR,
+        "missing": _missing(shown, table, models),
+        "clean": number(best.get(CLEAN, math.nan), EXACT),
+        "attacks": [
+            {
+                "name": each.name,
+                "ranked": each.name in ranked,
+                "strengths": numbers(each.strengths, EXACT),
+                "best": _along(each, best),
+            }
+            for each in chosen
+        ],
+        "models": [_record(model, chosen, _entry(shown, model)) for model in models],
+    }
+    return Plot(
+        "attacks",
+        "attacks",
+        "Choose the attack set",
+        "The competitiveness ratio (CR) compares a model with models trained on each attack alone, on average and in "
+        "the worst case; the stability constant (SC) says how steeply accuracy falls between attacks of like strength. "
+        "Both are made again for the attacks you choose; the official rank does not change.",
+        data,
+    )
+
+
+def _battery(suite: Suite, store: Store) -> Table | None:
+    """The largest imported table that has the best known accuracies."""
+    tables = [scores.table for name in dict.fromkeys((*suite.published, suite.name)) for scores in store.scores(name)]
+    return max((table for table in tables if BEST in table.models), key=lambda t: len(t.models), default=None)
+
+
+def _attacks(best: Mapping[Strength, float], sweeps: Sequence[Swept]) -> list[Attack]:
+    """The attacks that have a best accuracy, then those that were swept here alone."""
+    found: dict[str, set[float]] = {}
+    for entry in best:
+        if entry != CLEAN:
+            found.setdefault(entry.attack, set()).add(entry.strength)
+    for each in sweeps:
+        found.setdefault(each.name, set(each.radii))
+    return [Attack(name, tuple(sorted(strengths))) for name, strengths in found.items()]
+
+
+def _sweeps(points: Points, suite: Suite, spelled: Callable[[str], str]) -> Iterator[Swept]:
+    names = {
+        spelled(scenario): setting
+        for part in suite.parts
+        for scenario, setting in zip(part.scenarios, part.settings, strict=False)
+    }
+    for line in points.lines:
+        changes = line.footer.changes
+        if line.footer.scenario in names and changes and changes[-1].name == SWEEP:
+            yield Swept(names[line.footer.scenario], line.footer)
+
+
+def _listed(table: Table | None) -> list[Model]:
+    if table is None:
+        return []
+    return [
+        Model(name, "imported", _cells(table, name), trained_as_said(table.facts.get(name, {})))
+        for name in table.models
+        if name != BEST
+    ]
+
+
+def _measured(points: Points, sweeps: Sequence[Swept], store: Store) -> list[Model]:
+    """Models measured here: one sweep answers every strength of its grid."""
+    clean = {line.footer.model: line.accuracy.value for line in points.lines if line.footer.scenario == points.home}
+    cells: dict[str, dict[Strength, float]] = {}
+    trained: dict[str, dict[str, float]] = {}
+    for each in sweeps:
+        model = each.footer.model
+        own = cells.setdefault(model, {CLEAN: clean[model]} if model in clean else {})
+        found = accuracies_at(store.read(each.footer.key), each.name, each.radii)
+        own |= {entry: accuracy for entry, accuracy in found.items() if entry != CLEAN}
+        trained.setdefault(model, {}).update(_seen(each))
+    return [Model(name, "measured", own, trained[name]) for name, own in cells.items()]
+
+
+def _seen(swept: Swept) -> dict[str, float]:
+    """Up to which strength the card says that the model was trained on the attack; nothing where it does not say."""
+    attack = parse_ref(str(swept.footer.changes[-1].args["attack"]).strip("()")).name
+    try:
+        known = trained_strengths(swept.footer.card.threats, [attack])
+    except HoldfastError:
+        return {}
+    return {swept.name: known[attack]} if attack in known else {}
+
+
+def _record(model: Model, chosen: Sequence[Attack], entry: Entry | None) -> dict[str, object]:
+    scores = {} if entry is None else {name: cell.score for name, cell in entry.cells.items()}
+    return {
+        "name": model.name,
+        "origin": model.origin,
+        "rank": None if entry is None else entry.rank,
+        "official": [number(score.value, EXACT) if (score := scores.get(name)) else None for name in OFFICIAL],
+        "trained": dict(model.trained),
+        "clean": number(model.cells.get(CLEAN, math.nan), EXACT),
+        "accuracies": [_along(attack, model.cells) for attack in chosen],
+    }
+
+
+def _entry(shown: Board, model: Model) -> Entry | None:
+    return next((e for e in shown.entries if (e.model, e.origin) == (model.name, model.origin)), None)
+
+
+def _cells(table: Table, model: str) -> dict[Strength, float]:
+    attacks = [attack for attack, slash, _ in (name.partition("/") for name in table.settings) if slash]
+    return strengths_of(table, model, [*attacks, "NoAttack"])
+
+
+def _along(attack: Attack, cells: Mapping[Strength, float]) -> list[float | None]:
+    return numbers([cells.get(Strength(attack.name, strength), math.nan) for strength in attack.strengths], EXACT)
+
+
+def _missing(shown: Board, table: Table | None, models: Sequence[Model]) -> str:
+    """What cannot be shown, and how to get it."""
+    if table is None:
+        return (
+            "Ratios need the accuracy of models trained on each attack. The paper prints scores, not the accuracies "
+            "they are made of; the benchmark publishes those as def_accs.json and ata_accs.json: "
+            "`holdfast import multirobustbench FOLDER` brings them in."
+        )
+    there = {model.name for model in models}
+    without = sum(entry.model not in there for entry in shown.entries)
+    return f"{without} entries of the board are not here: their accuracies are not known one by one." if without else ""

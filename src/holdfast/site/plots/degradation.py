@@ -1,0 +1,115 @@
+"""What is lost under each shift: a corruption and severity, a natural set or an attack, against its reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from holdfast.core.suites import Suite
+from holdfast.core.values import number_text
+from holdfast.site.plots.lines import TESTBED, reference_of
+from holdfast.site.plots.plot import Plot
+from holdfast.site.plots.points import BOARD, Points
+from holdfast.site.plots.scatter import SCATTER
+from holdfast.store.footer import ChangeRecord
+from holdfast.trends.testbed import NATURAL, PGD, RENDERED, VAL, corruption_groups
+
+SEVERITY, RADIUS = "severity", "radius"
+
+
+class Cell(NamedTuple):
+    """A shifted score: its axis and that of its reference. `level` is a severity or radius, or nothing."""
+
+    measure: str
+    shift: str
+    level: str
+    axis: int
+    reference: int
+
+
+def degradation(points: Points, suite: Suite) -> Plot | None:
+    """Bars and heat maps of what shifts cost; None where nothing has a reference."""
+    measures: dict[str, dict[int, list[object]]] = {}
+    for cell in (*_of_settings(points, suite), *_of_scenarios(points), *_of_board(points, suite)):
+        own = measures.setdefault(cell.measure, {})
+        own.setdefault(cell.axis, [cell.shift, cell.level, cell.axis, cell.reference])
+    if not measures:
+        return None
+    return Plot(
+        "degradation",
+        "degradation",
+        "What each shift costs",
+        "Score under a shift minus the score of the same model without it, in percentage points. Levels of one shift "
+        "are averaged in the bars, and apart in the map.",
+        {
+            "points": SCATTER,
+            "measures": [{"title": title, "cells": [*some.values()]} for title, some in measures.items()],
+        },
+    )
+
+
+def _of_scenarios(points: Points) -> Iterator[Cell]:
+    """Of models measured here: corrupted and natural sets under one attack (or none) against the same attack alone."""
+    footers = {line.footer.scenario: line.footer for line in points.lines}
+    home = points.home
+    for scenario, footer in footers.items():
+        axis = points.axis_of(scenario)
+        shifts = [change for change in footer.changes if change.kind != "attack"]
+        attacks = [change for change in footer.changes if change.kind == "attack"]
+        if axis is None or len(shifts) > 1:
+            continue
+        if shifts or footer.dataset != home:
+            measure = f"Under {_tail(attacks)}" if attacks else "Accuracy"
+            reference = points.axis_of("+".join([home, *(change.text for change in attacks)]))
+            shift, level = (shifts[0].name, _level(shifts[0], SEVERITY)) if shifts else (footer.dataset, "")
+            if shifts and footer.dataset != home:
+                shift = f"{footer.dataset}, {shift}"
+        elif attacks:
+            measure, reference = "Attacks, against no attack", points.axis_of(home)
+            shift, level = _named(attacks), _level(attacks[-1], RADIUS)
+        else:
+            continue
+        if reference is not None:
+            yield Cell(measure, shift, level, axis, reference)
+
+
+def _of_settings(points: Points, suite: Suite) -> Iterator[Cell]:
+    """Of the testbed's published results: all of its corruptions, natural sets and attacks."""
+    if suite.source != TESTBED:
+        return
+    named = [name for axis in points.axes for name in axis.names]
+    listed = [
+        ("Accuracy", group.replace("_", " "), str(level), name, VAL)
+        for group, names in corruption_groups(named).items()
+        for level, name in enumerate(names, start=1)
+    ]
+    listed += [("Accuracy", name.replace("_", " "), "", name, VAL) for name in RENDERED]
+    listed += [("Accuracy", name, "", pair.y, pair.x) for name, pair in NATURAL.items()]
+    listed += [("Attacks, against no attack", name, "", name, VAL) for name in PGD]
+    for measure, shift, level, name, reference in listed:
+        axis, other = points.axis_of(name), points.axis_of(reference)
+        if axis is not None and other is not None:
+            yield Cell(measure, shift, level, axis, other)
+
+
+def _of_board(points: Points, suite: Suite) -> Iterator[Cell]:
+    """Of every model of the board: the scores that are means over shifts."""
+    means = {column.name for column in suite.board if not column.score}
+    for i, axis in enumerate(points.axes):
+        if axis.group == BOARD and not axis.is_reference and axis.names & means:
+            reference = reference_of(points, i)
+            if reference is not None:
+                yield Cell("Scores of the board", axis.title, "", i, reference)
+
+
+def _level(change: ChangeRecord, name: str) -> str:
+    value = change.args.get(name)
+    return number_text(value) if isinstance(value, int | float) and not isinstance(value, bool) else ""
+
+
+def _named(attacks: list[ChangeRecord]) -> str:
+    return " + ".join(change.name for change in attacks)
+
+
+def _tail(attacks: list[ChangeRecord]) -> str:
+    return " + ".join(change.text for change in attacks)

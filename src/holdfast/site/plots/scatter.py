@@ -1,0 +1,51 @@
+"""A score against another: every model a point, the line through them, and its band."""
+
+from __future__ import annotations
+
+from holdfast.core.suites import Suite
+from holdfast.site.plots.lines import fit_set, levels, line_record, pairs, plane_record, space_of, triples
+from holdfast.site.plots.plot import Plot
+from holdfast.site.plots.points import Points
+
+SCATTER = "scatter"
+
+
+def scatter(points: Points, suite: Suite, sort: str) -> Plot | None:
+    """Any score against any other; None where no two can be compared."""
+    chosen = pairs(points, suite, sort)
+    if not len(points) or not chosen:
+        return None
+    fitted = fit_set(points, suite)
+    data: dict[str, object] = {
+        **points.record(),
+        "fitted": [int(one) for one in fitted],
+        "levels": levels(int(fitted.sum())),
+        "space": space_of(suite),
+        "lines": [line_record(points, pair, fitted) for pair in chosen],
+    }
+    return Plot(
+        SCATTER,
+        "scatter",
+        "One score against another",
+        "Each point is a model. The line says what a score lets one expect of another; what lies above it is effective "
+        "robustness. The band is where the line could lie with other models (95 %). Models measured here are placed "
+        "against the line, not fitted on.",
+        data,
+    )
+
+
+def plane(points: Points, suite: Suite, sort: str) -> Plot | None:
+    """A score against two references at once; None without two references or with too few models."""
+    fitted = fit_set(points, suite)
+    made = [plane_record(points, triple, fitted) for triple in triples(points, suite, sort)]
+    kept = [one for one in made if len(one) > 2]
+    if not kept:
+        return None
+    return Plot(
+        "plane",
+        "plane",
+        "A score against two references",
+        "With two references models lie near a plane. One that looks robust against a single reference may lie in the "
+        "plane once both are accounted for (multi-ID effective robustness, arXiv:2302.01381). Drag to turn it.",
+        {"points": SCATTER, "space": "logit", "planes": kept},
+    )

@@ -1,0 +1,213 @@
+"""The site over HTTP while runs finish: the files of the last build and nothing else, read-only."""
+
+from __future__ import annotations
+
+import contextlib
+import mimetypes
+import shutil
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from holdfast.core.errors import HoldfastError
+from holdfast.site.build import Site, build
+from holdfast.site.reading import stamp
+from holdfast.store.store import Store
+
+PAUSE = 3.0  # seconds between two looks at the store, and so between two builds at least
+LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+TYPES = {".js": "text/javascript", ".html": "text/html", ".css": "text/css", ".tex": "text/plain", ".csv": "text/csv"}
+TEXTS = ("text/", "application/json")
+HEADERS = {
+    "Content-Security-Policy": "default-src 'self' 'unsafe-inline' data: blob:; base-uri 'none'; form-action 'none'; "
+    "object-src 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A finished build: its folder, and its files with a digest each."""
+
+    folder: Path
+    files: Mapping[str, str]
+    stamp: str
+
+
+class Pages:
+    """The pages of a store, built again when it has changed."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        own: Sequence[str] = (),
+        spelling: Callable[[Store], Callable[[str], str]],
+        told: Callable[[Site], None],
+        pause: float = PAUSE,
+    ) -> None:
+        self.store, self.own, self.spelling, self.told, self.pause = store, own, spelling, told, pause
+        self._folder = tempfile.TemporaryDirectory(prefix="holdfast-site-", ignore_cleanup_errors=True)
+        self._count = 0
+        self._stop = threading.Event()
+        self._wait = pause
+        self.built = self._build(None)
+
+    def refresh(self) -> bool:
+        """Builds again where the store has changed."""
+        begun = time.monotonic()
+        now = stamp(self.store)
+        self._wait = max(self.pause, 5 * (time.monotonic() - begun))  # a slow store is not asked all the time
+        if now == self.built.stamp:
+            return False
+        old = self.built
+        self.built = self._build(old)
+        # requests under way may still read the build before; the one before that is done with
+        if self._count > 2:
+            shutil.rmtree(Path(self._folder.name) / str(self._count - 2), ignore_errors=True)
+        return True
+
+    def watch(self, say: Callable[[str], None]) -> None:
+        """Refreshes until `close`; a build that fails leaves the pages as they are."""
+        while not self._stop.wait(self._wait):
+            try:
+                self.refresh()
+            except HoldfastError as error:
+                say(f"the pages stay as they were: {error.problem}")
+
+    def close(self) -> None:
+        self._stop.set()
+        self._folder.cleanup()
+
+    def _build(self, old: Built | None) -> Built:
+        self._count += 1
+        store = Store(self.store.url)
+        site = build(
+            store,
+            Path(self._folder.name) / str(self._count),
+            own=self.own,
+            spelled=self.spelling(store),
+            before=old.folder if old else None,
+            is_live=True,
+        )
+        self.told(site)
+        return Built(site.out, site.files, site.stamp)
+
+
+def server(pages: Pages, *, host: str = "127.0.0.1", port: int = 8000) -> ThreadingHTTPServer:
+    """A server of the pages, bound but not yet serving. Port 0 takes any that is free."""
+
+    class Handler(_Handler):
+        served = pages
+        hosts = {*LOOPBACK, host} if host in LOOPBACK else None
+
+    class Server(ThreadingHTTPServer):
+        address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        daemon_threads = True
+
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            """A reader who leaves early is none of our concern."""
+
+    try:
+        return Server((host, port), Handler)
+    except (OSError, OverflowError) as error:
+        raise HoldfastError(
+            f"cannot listen on {host}:{port}: {error}", hint="choose another with --port, or 0 for any that is free"
+        ) from error
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers GET and HEAD for names that the build wrote; a path is only ever looked up among them."""
+
+    served: Pages
+    hosts: set[str] | None
+    protocol_version = "HTTP/1.1"
+    server_version = "holdfast"
+    sys_version = ""
+    timeout = 30
+
+    def do_GET(self) -> None:
+        self._answer(with_body=True)
+
+    def do_HEAD(self) -> None:
+        self._answer(with_body=False)
+
+    def _refuse(self) -> None:
+        self.close_connection = True
+        self._say(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD\n", {"Allow": "GET, HEAD", "Connection": "close"})
+
+    do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_TRACE = do_CONNECT = _refuse  # noqa: N815
+
+    def _answer(self, *, with_body: bool) -> None:
+        if not self._is_for_us():
+            self._say(HTTPStatus.FORBIDDEN, "this server answers to its own address only\n", with_body=with_body)
+            return
+        built = self.served.built
+        name = _name(self.path)
+        digest = built.files.get(name)
+        if digest is None:
+            self._say(HTTPStatus.NOT_FOUND, "no such page\n", with_body=with_body)
+            return
+        if self.headers.get("If-None-Match") == f'"{digest}"':
+            self._head(HTTPStatus.NOT_MODIFIED, {"ETag": f'"{digest}"'})
+            return
+        try:
+            data = (built.folder / name).read_bytes()
+        except OSError:
+            self._say(HTTPStatus.NOT_FOUND, "no such page\n", with_body=with_body)
+            return
+        kind = _type(name)
+        self._head(HTTPStatus.OK, {"Content-Type": kind, "Content-Length": str(len(data)), "ETag": f'"{digest}"'})
+        if with_body:
+            self.wfile.write(data)
+
+    def _is_for_us(self) -> bool:
+        """A page elsewhere can point its own name at this machine: on loopback only local names are answered."""
+        if self.hosts is None:
+            return True
+        with contextlib.suppress(ValueError):
+            return urlsplit(f"//{self.headers.get('Host', '')}").hostname in self.hosts
+        return False
+
+    def _say(
+        self, status: HTTPStatus, text: str, headers: Mapping[str, str] | None = None, *, with_body: bool = True
+    ) -> None:
+        data = text.encode()
+        said = {"Content-Type": "text/plain; charset=utf-8", "Content-Length": str(len(data)), **(headers or {})}
+        self._head(status, said)
+        if with_body:
+            self.wfile.write(data)
+
+    def _head(self, status: HTTPStatus, headers: Mapping[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {**HEADERS, **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name that http.server has
+        """Quiet: the terminal is for what went wrong."""
+
+
+def _name(path: str) -> str:
+    """The file that a request asks for, as it would be named in the build."""
+    try:
+        name = unquote(urlsplit(path).path, errors="strict").removeprefix("/")
+    except ValueError:
+        return ""
+    return f"{name}index.html" if not name or name.endswith("/") else name
+
+
+def _type(name: str) -> str:
+    kind = TYPES.get(Path(name).suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"
+    return f"{kind}; charset=utf-8" if kind.startswith(TEXTS) else kind
