@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -167,23 +166,18 @@ def _list_boards(json: bool) -> None:
 
 
 def cell_text(cell: Cell, unit: str, digits: int = 1, rounding: str = "round") -> str:
+    """A cell as the site writes it, with as many digits as asked for."""
     from holdfast.metrics.averages import rounded
+    from holdfast.site.cells import text
+    from holdfast.store.scores import PER_HUNDRED
 
-    if cell.score is None:
-        return f"{cell.have} of {cell.of}" if cell.of and not cell.note else "—"
-    scale = 100 if unit in ("percent", "points") else 1
     digits += 2 if unit in ("nats", "fraction") else 0
 
-    def text(value: float) -> str:
-        return (
-            f"{rounded(scale * value, digits, rounding='truncate' if rounding == 'truncate' else 'round'):.{digits}f}"
-        )
+    def written(value: float, unit: str) -> str:
+        shown = 100 * value if unit in PER_HUNDRED else value
+        return f"{rounded(shown, digits, rounding='truncate' if rounding == 'truncate' else 'round'):.{digits}f}"
 
-    bounds = (
-        "" if not cell.score.n or math.isnan(cell.score.low) else f" [{text(cell.score.low)}, {text(cell.score.high)}]"
-    )
-    part = f" n {cell.score.n:,}" if cell.is_partial else ""
-    return text(cell.score.value) + bounds + part
+    return text(cell, unit, written)
 
 
 def _fit_set(table: Table, facts: Sequence[str]) -> list[str] | None:

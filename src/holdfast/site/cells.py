@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from holdfast.metrics.board import Board, Cell
 from holdfast.store.exporting import latex_table
 from holdfast.store.scores import PER_HUNDRED
+
+Written = Callable[[float, str], str]
 
 
 def number(value: float, unit: str) -> str:
@@ -18,23 +21,23 @@ def number(value: float, unit: str) -> str:
     return f"{value:.1f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def bounds(cell: Cell, unit: str) -> str:
+def bounds(cell: Cell, unit: str, written: Written = number) -> str:
     """`[52.1, 56.4]`; nothing where nobody said how many samples the score rests on."""
     if cell.score is None or not cell.score.n or math.isnan(cell.score.low):
         return ""
-    return f"[{number(cell.score.low, unit)}, {number(cell.score.high, unit)}]"
+    return f"[{written(cell.score.low, unit)}, {written(cell.score.high, unit)}]"
 
 
-def text(cell: Cell, unit: str) -> str:
+def text(cell: Cell, unit: str, written: Written = number) -> str:
     """`54.3 [52.1, 56.4]`, or `12 of 80` where results are missing."""
     if cell.score is None:
         return lack(cell)
     part = f"n {cell.score.n:,}" if cell.is_partial else ""
-    return " ".join(filter(None, [number(cell.score.value, unit), bounds(cell, unit), part]))
+    return " ".join(filter(None, [written(cell.score.value, unit), bounds(cell, unit, written), part]))
 
 
 def lack(cell: Cell) -> str:
-    return f"{cell.have} of {cell.of}" if cell.of else "—"
+    return f"{cell.have} of {cell.of}" if cell.of and not cell.note else "—"
 
 
 def latex(shown: Board) -> str:
