@@ -11,6 +11,7 @@ from torch import Tensor
 from holdfast.core.noise import Noise
 from holdfast.corruptions.ladder import LEVELS, Level, corruption
 
+LAST_BITS = 2.0**-22  # upwards, so that truncating keeps whole levels
 BINS = 4096  # of the uniform numbers: most lie in one where the count is the same throughout
 
 
@@ -32,8 +33,8 @@ class ShotNoise:
         return Photons(noise.uniform("pixels", images.shape[1:]), float(level))  # type: ignore[arg-type]
 
     def apply(self, images: Tensor, drawn: Photons) -> Tensor:
-        # times the inverse: a GPU divides so anyway, and many values lie half way between two levels
-        return _counts(images, drawn.chance, drawn.white).mul_(1 / drawn.white)
+        # many values lie on or half way between levels: a GPU, which multiplies by the inverse, must not round otherwise
+        return _counts(images, drawn.chance, drawn.white).mul_((1 + LAST_BITS) / drawn.white)
 
 
 def _counts(images: Tensor, chance: Tensor, white: float) -> Tensor:
