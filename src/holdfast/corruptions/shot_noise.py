@@ -33,7 +33,7 @@ class ShotNoise:
         return Photons(noise.uniform("pixels", images.shape[1:]), float(level))  # type: ignore[arg-type]
 
     def apply(self, images: Tensor, drawn: Photons) -> Tensor:
-        # many values lie on or half way between levels: a GPU, which multiplies by the inverse, must not round otherwise
+        # many values lie on or half way between levels; a GPU multiplies by the inverse, and must not round otherwise
         return _counts(images, drawn.chance, drawn.white).mul_((1 + LAST_BITS) / drawn.white)
 
 
