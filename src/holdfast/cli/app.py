@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from holdfast.cli import agreeing, boards, catalogue, data, evaluating, exchange, pages, predicting, reading
+from holdfast.cli import agreeing, boards, catalogue, data, doctor, evaluating, exchange, pages, predicting, reading
 
 app = typer.Typer(
     name="holdfast",
@@ -28,6 +28,7 @@ def top(version: bool = typer.Option(False, "--version", help="Show the version 
 
 
 app.command("demo")(evaluating.demo)
+app.command("doctor")(doctor.doctor)
 app.command("list")(catalogue.list_kind)
 app.command("show")(catalogue.show)
 app.command("check")(evaluating.check)
@@ -43,6 +44,8 @@ app.command("agree")(agreeing.agree)
 app.command("predict")(predicting.predict)
 app.command("explain")(reading.explain)
 app.command("report")(pages.report)
+app.command("site")(pages.site)
+app.command("serve")(pages.serve)
 app.command("import")(exchange.import_results)
 app.command("export")(exchange.export)
 app.command("train")(evaluating.train)

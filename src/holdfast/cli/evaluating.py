@@ -352,8 +352,11 @@ def _stand(suite: Suite, store: Store, models: list[str]) -> None:
             out.print(f"{entry.model} is not ranked by {by}: it lacks {entry.missing}", markup=False)
             continue
         between = "" if place.low == place.high else f" (its interval allows {place.low} to {place.high})"
-        others = f"{place.published} of the others are published"
-        out.print(f"{entry.model} is {place.rank} of {place.of} by {by}{between}; {others}", markup=False)
+        others = f"; {place.published} of the others are published" if place.published else ""
+        out.print(f"{entry.model} is {place.rank} of {place.of} by {by}{between}{others}", markup=False)
+    company = [model for model in suite.models if model not in {entry.model for entry in made.entries}]
+    if company:
+        out.print(f"to compare with: holdfast evaluate {' '.join(company)} --suite {suite.name}", markup=False)
     out.print(f"`holdfast board {suite.name}` shows all, `holdfast site -o DIR` makes pages of it")
 
 

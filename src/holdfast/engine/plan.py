@@ -1,33 +1,42 @@
-"""Plan: what would run, what is done, and what the rest will cost, from a short measurement."""
+"""Plan: what would run, what is done, and what the rest will cost, from a short measurement or from the record."""
 
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.noise import Noise
 from holdfast.core.refs import Ref, Scenario
+from holdfast.core.registry import registry
 from holdfast.core.types import Batch, Classifier, Cost
-from holdfast.engine.device import Width, full_precision, pick_device
+from holdfast.engine.device import Width, device_name, full_precision, pick_device
 from holdfast.engine.jobs import Job, Wanted, Workshop, read_models, read_scenarios
 from holdfast.engine.loading import on_device
-from holdfast.store import Store
+from holdfast.engine.watch import BACKWARD
+from holdfast.store import Footer, Store
 
 TRIAL = 32  # samples in a trial
 REPEATS = 2
+Place = tuple[str, str, tuple[int, ...], int]
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One run of a plan. `seconds` is at most: attacks let go of broken samples early. None where it cannot run."""
+    """One run of a plan. `seconds` is at most: attacks let go of broken samples early. None where nobody can tell.
+
+    `samples` is None where all are wanted of a dataset that nobody has opened yet.
+    """
 
     model: str
     scenario: str
-    samples: int
+    samples: int | None
     done: int
     cost: Cost
     seconds: float | None
@@ -37,7 +46,7 @@ class Planned:
     def state(self) -> str:
         if self.problem is not None:
             return "cannot run"
-        if self.done >= self.samples:
+        if self.samples is not None and self.done >= self.samples:
             return "done"
         return "under way" if self.done else "to do"
 
@@ -76,6 +85,107 @@ def plan(
     return planned
 
 
+def recorded_plan(
+    models: Sequence[str | Ref],
+    scenarios: Sequence[str | Scenario],
+    *,
+    store: Store,
+    wanted: Wanted | None = None,
+    device: str = "auto",
+) -> list[Planned]:
+    """The same from the store alone: no model, no data is opened, so thousands of models are planned in seconds.
+
+    Runs are known by their refs, their seed and their choice of samples; whether weights or data have changed since is
+    not looked at. A pace is that of the model's finished runs on this device, None where it has none.
+    """
+    wanted = wanted or Wanted()
+    record = Record(store, device_name(pick_device(device)))
+    asked = [(str(scenario), Under.of(scenario), _most(scenario)) for scenario in read_scenarios(scenarios)]
+    planned = []
+    for model in read_models(models):
+        assert isinstance(model, Ref), "a model in memory is not known by its ref"
+        name, full = str(model), model.full
+        pace = record.paces.get(full)
+        for text, scenario, cost in asked:
+            samples, done = record.standing(full, scenario, wanted)
+            left = None if samples is None else max(0, samples - done)
+            seconds = 0.0 if left == 0 else None
+            if left and pace is not None:
+                seconds = left * pace * passes(cost.forwards, cost.backwards)
+            planned.append(Planned(name, text, samples, done, cost, seconds))
+    return planned
+
+
+class Record:
+    """What a store knows of runs, by their refs. `paces` are seconds per pass and sample, by model."""
+
+    def __init__(self, store: Store, device: str) -> None:
+        self.runs: dict[Place, list[Standing]] = defaultdict(list)
+        self.populations: dict[str, int] = {}
+        spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])  # passes, seconds
+        for footer in store.footers().values():
+            self._add(footer, footer.n, is_done=True)
+            if footer.device == device:
+                spent[footer.model_full][0] += passes(footer.forwards, footer.backwards)
+                spent[footer.model_full][1] += footer.seconds
+        for parts in store.unfinished().values():
+            if parts:
+                self._add(parts[0].footer, len({name for rows in parts for name in rows.ids}), is_done=False)
+        self.paces = {model: seconds / count for model, (count, seconds) in spent.items() if count and seconds}
+
+    def standing(self, model: str, scenario: Under, wanted: Wanted) -> tuple[int | None, int]:
+        """Samples wanted, and how many of them are there."""
+        known = self.runs.get((model, scenario.full, scenario.versions, wanted.seed))
+        there = self.populations.get(scenario.dataset)
+        samples = wanted.samples if there is None else min(there, wanted.samples or there)
+        if known is None:
+            return samples, 0
+        asked = (None if samples == there else samples, wanted.precision)
+        same = [each for each in known if each.is_done and each.selection == asked]
+        if same:
+            return same[0].n, same[0].n
+        most = max(each.n for each in known)
+        return samples, most if samples is None else min(samples, most)
+
+    def _add(self, footer: Footer, n: int, *, is_done: bool) -> None:
+        versions = tuple(change.version for change in footer.changes)
+        self.runs[footer.model_full, footer.scenario_full, versions, footer.seed].append(
+            Standing((footer.samples, footer.precision), n, is_done)
+        )
+        self.populations[footer.dataset] = footer.population
+
+
+class Standing(NamedTuple):
+    """One run that a store holds: its choice of samples, and how many rows there are."""
+
+    selection: tuple[int | None, float | None]
+    n: int
+    is_done: bool
+
+
+class Under(NamedTuple):
+    """A scenario as footers have it."""
+
+    full: str
+    versions: tuple[int, ...]
+    dataset: str
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> Under:
+        return cls(scenario.full, tuple(part.version for part in scenario.changes), str(scenario.dataset))
+
+
+def _most(scenario: Scenario) -> Cost:
+    """Passes that a sample takes at most."""
+    costs = [registry.build(part).cost for part in scenario.changes]
+    return Cost(1 + sum(cost.forwards for cost in costs), sum(cost.backwards for cost in costs))
+
+
+def passes(forwards: int, backwards: int) -> float:
+    """In forward passes."""
+    return forwards + BACKWARD * backwards
+
+
 def _planned(job: Job, store: Store, device: torch.device, paces: dict[str, Pace]) -> Planned:
     samples, run = len(job.order), job.run
     costs = [change.cost for _, change in job.changes]
@@ -95,20 +205,24 @@ def pace(job: Job, device: torch.device) -> Pace:
     """Times passes through the model on a few real images."""
     batch = _trial(job, device)
     width = min(len(batch), Width.for_model(job.model, job.dataset.card, device).value)
-    images = batch.images[:width]
+    return pace_on(job.model, batch.images[:width], device)
+
+
+def pace_on(model: Classifier, images: Tensor, device: torch.device) -> Pace:
+    """Times passes of these images."""
 
     def forward() -> None:
         with torch.no_grad():
-            job.model(images)
+            model(images)
 
     def both() -> None:
         leaf = images.clone().requires_grad_()
-        torch.autograd.grad(job.model(leaf).logsumexp(1).sum(), leaf)
+        torch.autograd.grad(model(leaf).logsumexp(1).sum(), leaf)
 
-    forwards = _timed(forward, device) / width
-    if not job.model.card.differentiable:
+    forwards = _timed(forward, device) / len(images)
+    if not model.card.differentiable:
         return Pace(forwards, 0.0)
-    return Pace(forwards, max(0.0, _timed(both, device) / width - forwards))
+    return Pace(forwards, max(0.0, _timed(both, device) / len(images) - forwards))
 
 
 def _rendering(job: Job, device: torch.device) -> float:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from holdfast.core.errors import HoldfastError
@@ -33,7 +34,11 @@ class ChangeRecord:
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """Everything needed to read the rows, to trust them and to make them again."""
+    """Everything needed to read the rows, to trust them and to make them again.
+
+    `right`, `in_top5` and `failed` count the rows, so that a board needs none of them; None where nobody counted, and
+    `in_top5` where the rows have no ranks.
+    """
 
     key: str
     family: str
@@ -66,6 +71,9 @@ class Footer:
     command: str = ""
     digest: str = ""
     format: int = FORMAT
+    right: int | None = None
+    in_top5: int | None = None
+    failed: int | None = None
 
     @classmethod
     def of(cls, run: Run, card: ModelCard, dataset: DatasetCard, population: int) -> Footer:
@@ -122,15 +130,23 @@ class Footer:
                 hint="read the store with the version of holdfast that wrote it",
             )
         known = {f.name for f in fields(cls)}
-        footer = cls(**{name: value for name, value in record.items() if name in known})
-        card = {**record["card"], "threats": tuple(record["card"]["threats"])}
-        return replace(
-            footer,
-            changes=tuple(ChangeRecord(**change) for change in record["changes"]),
-            card=ModelCard(**card),
-            classes=tuple(record["classes"]),
-            flags=tuple(Flag(**flag) for flag in record["flags"]),
-        )
+        made = {name: value for name, value in record.items() if name in known}
+        return cls(**made | {name: make(record[name]) for name, make in compounds.items()})
+
+
+def _card(record: dict[str, Any]) -> ModelCard:
+    return ModelCard(**record | {"threats": tuple(record["threats"])})
+
+
+compounds: dict[str, Callable[[Any], Any]] = {  # fields that JSON gives back as lists and dicts
+    "changes": lambda record: tuple(ChangeRecord(**change) for change in record),
+    "card": _card,
+    "classes": tuple,
+    "versions": dict,
+    "facts": dict,
+    "tallies": dict,
+    "flags": lambda record: tuple(Flag(**flag) for flag in record),
+}
 
 
 def _seal(data: bytes) -> bytes:

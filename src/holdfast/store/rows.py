@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -56,6 +57,14 @@ class Predictions:
     reasons: Sequence[str | None]
 
 
+class Counts(NamedTuple):
+    """How many rows are right, have their label among the five largest logits (None: no ranks), and failed."""
+
+    right: int
+    in_top5: int | None
+    failed: int
+
+
 @dataclass(frozen=True)
 class Rows:
     """The rows of one run, with their footer."""
@@ -90,6 +99,16 @@ class Rows:
         return ~np.asarray(self.table.column("reason").is_null().to_numpy(zero_copy_only=False), dtype=bool)
 
     @cached_property
+    def counts(self) -> Counts:
+        has_ranks = self.table.column("rank").null_count < len(self)  # published predictions come without logits
+        in_top5 = int((self.floats("rank") < 5).sum()) if has_ranks else None
+        return Counts(int(self.correct.sum()), in_top5, int(self.failed.sum()))
+
+    @cached_property
+    def digest(self) -> str:
+        return digest(self.table)
+
+    @cached_property
     def confidence(self) -> NDArray[np.float64]:
         """The model's probability for its own prediction; NaN where it gave none."""
         return np.asarray(np.exp(self.floats("prediction_logit") - self.floats("logsumexp")))
@@ -110,7 +129,7 @@ class Rows:
 
     def sealed(self, footer: Footer) -> Rows:
         """The same rows ready to be written: under this footer, which takes on their count and digest."""
-        footer = replace(footer, n=len(self), digest=digest(self.table))
+        footer = replace(footer, n=len(self), digest=self.digest, **self.counts._asdict())
         table = self.table
         for i, (name, text) in enumerate(_names(footer).items()):
             table = table.set_column(i, SCHEMA.field(name), _constant(text, len(self)))

@@ -5,27 +5,26 @@ parts/RUN/SHARD.parquet       finished shards of a run under way; gone once the 
 scores/NAME.KEY.parquet       scores that others published, as they were imported
 gallery/RUN.parquet           a few samples before and after, as PNG, for reports
 damaged/                      files that failed their check, kept for inspection, never read
-index.json                    derived from the footers; delete it at any time
+index.parquet                 derived from the footers; delete it at any time
 """
 
 from __future__ import annotations
 
-import contextlib
 import io
-import json
 import uuid
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
 
 from holdfast.core.errors import HoldfastError, HoldfastWarning
-from holdfast.store.files import Files
+from holdfast.store.files import Damaged, Files
 from holdfast.store.footer import Footer
+from holdfast.store.index import Index
 from holdfast.store.rows import Rows, digest, is_named, joined
 from holdfast.store.scores import FOLDER, Scores, from_parquet, to_parquet
 
@@ -34,16 +33,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SUFFIX = ".parquet"
-INDEX = "index.json"
+TAIL = 1 << 16  # bytes: the end of a file that holds its footer, nearly always
 UNREADABLE = (
     pa.ArrowException,
     OSError,
     ValueError,
 )  # what Arrow raises on damage; ValueError: names that are not text
-
-
-class Damaged(HoldfastError):  # noqa: N818 - says what the file is
-    """A file of rows that cannot be trusted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +63,7 @@ class Store:
 
     def __init__(self, path: str) -> None:
         self.files = Files(str(path))
+        self.index = Index(self.files, "rows", SUFFIX, self._footer)
 
     @property
     def url(self) -> str:
@@ -86,13 +82,14 @@ class Store:
 
     def siblings(self, footer: Footer) -> list[Rows]:
         """Finished runs of the same family: other choices of samples of the same measurement."""
-        keys = [key for key, other in self.footers().items() if other.family == footer.family and key != footer.key]
-        return list(self._sound([_row_name(key) for key in keys]))
+        names = [name for name in self.index.family(footer.family) if name != _row_name(footer.key)]
+        return list(self._sound(names))
 
     def finish(self, pieces: Sequence[Rows], order: Sequence[str], footer: Footer) -> Rows:
         """Joins the pieces of a run into its one file of rows and drops the parts."""
         rows = joined(pieces, order, footer)
         self.files.write(_row_name(footer.key), _encoded(rows.table))
+        self.index.note(_row_name(footer.key), rows.footer)
         self.files.remove(f"parts/{footer.key}")
         return rows
 
@@ -116,6 +113,7 @@ class Store:
         if self.files.exists(name):
             return False
         self.files.write(name, _encoded(rows.table))
+        self.index.note(name, rows.footer)
         return True
 
     # reading
@@ -138,22 +136,16 @@ class Store:
         return self._read(_row_name(key))
 
     def footers(self) -> dict[str, Footer]:
-        """The footer of every finished run by key, through the index where it is fresh."""
-        known = self._index()
-        fresh: dict[str, tuple[str, bytes]] = {}
-        for name in self.files.names("rows", SUFFIX):
-            stamp = self.files.stamp(name)
-            if name in known and known[name][0] == stamp:
-                fresh[name] = known[name]
-                continue
-            try:
-                fresh[name] = (stamp, self._footer(name).to_bytes())
-            except Damaged:
-                continue  # `verify` and `evaluate` speak of it; a listing goes on without it
-        if fresh != known:
-            self._write_index(fresh)
-        footers = [Footer.from_bytes(data) for _, data in fresh.values()]
-        return {footer.key: footer for footer in footers}
+        """The footer of every finished run by key. What they count is as measured; `verify` holds it against the rows.
+
+        A file without a sound footer is left out: `damaged` has it.
+        """
+        return {entry.footer.key: entry.footer for entry in list(self.index.entries().values())}
+
+    def damaged(self) -> dict[str, Damaged]:
+        """What is wrong with files that a listing leaves out; `verify` also looks inside the others."""
+        self.index.entries()
+        return {name: error for name, (_, error) in sorted(self.index.damaged.items())}
 
     def pictures(self, key: str) -> list[Picture]:
         name = f"gallery/{key}{SUFFIX}"
@@ -172,7 +164,9 @@ class Store:
         findings = []
         for name in [*self.files.names("rows", SUFFIX), *self.files.names("parts", SUFFIX)]:
             try:
-                findings.append(Finding(name, None, len(self._read(name))))
+                rows = self._read(name)
+                problem = None if rows.footer.right in (None, rows.counts.right) else f"{name} miscounts its rows"
+                findings.append(Finding(name, problem, len(rows)))
             except Damaged as error:
                 findings.append(Finding(name, error.problem))
         for name in self.files.names(FOLDER, SUFFIX):
@@ -216,14 +210,18 @@ class Store:
             try:
                 yield self._read(name)
             except Damaged as error:
+                self.index.drop(name)
                 aside = f"damaged/{name.replace('/', '-')}.{uuid.uuid4().hex[:6]}"
-                self.files.move(name, aside)
+                try:
+                    self.files.move(name, aside)
+                except FileNotFoundError:  # another worker was quicker
+                    continue
                 warnings.warn(f"{error.problem}; moved to {aside}", HoldfastWarning, stacklevel=3)
 
     def _read(self, name: str) -> Rows:
         try:
             table = pq.read_table(io.BytesIO(self.files.read(name)))
-            footer = _footer_of(table.schema, name)
+            footer = _footer_of(table.schema.metadata, name)
             is_sound = is_named(table, footer) and table.num_rows == footer.n and digest(table) == footer.digest
         except UNREADABLE as error:
             raise Damaged(f"{name} is not a whole Parquet file: {error}", hint=HINT) from error
@@ -235,27 +233,13 @@ class Store:
 
     def _footer(self, name: str) -> Footer:
         try:
-            with self.files.fs.open(self.files.path(name), "rb") as file:
-                schema = pq.read_schema(file)
+            tail = self.files.tail(name, TAIL)
+            if int.from_bytes(tail[-8:-4], "little") + 8 > len(tail):
+                tail = self.files.read(name)
+            metadata = pq.read_metadata(pa.BufferReader(tail)).metadata
         except UNREADABLE as error:
             raise Damaged(f"{name} is not a whole Parquet file: {error}", hint=HINT) from error
-        return _footer_of(schema, name)
-
-    def _index(self) -> dict[str, tuple[str, bytes]]:
-        if not self.files.exists(INDEX):
-            return {}
-        try:
-            record = json.loads(self.files.read(INDEX))
-            return {name: (entry["stamp"], json.dumps(entry["footer"]).encode()) for name, entry in record.items()}
-        except (ValueError, KeyError, TypeError):
-            return {}
-
-    def _write_index(self, entries: dict[str, tuple[str, bytes]]) -> None:
-        record: dict[str, Any] = {
-            name: {"stamp": stamp, "footer": json.loads(data)} for name, (stamp, data) in entries.items()
-        }
-        with contextlib.suppress(HoldfastError):  # derived: a store that cannot be written to can still be read
-            self.files.write(INDEX, json.dumps(record).encode())
+        return _footer_of(metadata, name)
 
 
 HINT = "`holdfast evaluate` with the same arguments moves it aside and measures again"
@@ -269,8 +253,8 @@ def _row_name(key: str) -> str:
     return f"rows/{key}{SUFFIX}"
 
 
-def _footer_of(schema: pa.Schema, name: str) -> Footer:
-    footer = Footer.from_metadata(schema.metadata or {})
+def _footer_of(metadata: dict[bytes, bytes] | None, name: str) -> Footer:
+    footer = Footer.from_metadata(metadata or {})
     if footer is None:
         raise Damaged(f"{name} has no footer of holdfast's, or a damaged one", hint=HINT)
     return footer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
+from holdfast.cli.app import app
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.refs import Run
 from holdfast.core.registry import registry
@@ -18,7 +21,7 @@ from holdfast.engine.evaluate import evaluate
 from holdfast.engine.gallery import explain, most_wrong
 from holdfast.engine.jobs import Wanted, command
 from holdfast.engine.loading import shards_ahead
-from holdfast.engine.plan import plan
+from holdfast.engine.plan import plan, recorded_plan
 from holdfast.models import wrap
 from holdfast.store import Rows, Store
 
@@ -178,3 +181,55 @@ def test_an_error_that_is_not_about_memory_is_not_retried() -> None:
 
     with pytest.raises(RuntimeError, match="shape mismatch"):
         Width(8).recovering(work, lambda _: None)
+
+
+def test_a_plan_from_the_record_agrees_with_one_that_opens_everything(store: Store) -> None:
+    evaluate(MODEL, SCENARIOS[0], store=store, samples=40)
+    evaluate(MODEL, SCENARIOS[1], store=store, samples=20)
+    evaluate("fashion-standard", SCENARIOS[2], store=store, seed=1, samples=10)
+    for wanted in (Wanted(samples=40), Wanted(), Wanted(samples=10), Wanted(samples=5000), Wanted(seed=1, samples=10)):
+        whole = plan([MODEL, "fashion-standard"], SCENARIOS, store=store, wanted=wanted)
+        quick = recorded_plan([MODEL, "fashion-standard"], SCENARIOS, store=store, wanted=wanted)
+        told = [
+            [(run.model, run.scenario, run.samples, run.done, run.cost, run.state) for run in runs]
+            for runs in (whole, quick)
+        ]
+        assert told[0] == told[1]
+
+
+def test_a_plan_from_the_record_opens_no_model_and_prices_what_it_knows(store: Store) -> None:
+    evaluate(MODEL, SCENARIOS[0], store=store, samples=40)
+    known, more, other = recorded_plan(
+        [MODEL, "file:nowhere.safetensors"], SCENARIOS[:2], store=store, wanted=Wanted(samples=40)
+    )[:3]
+    assert (known.state, known.seconds) == ("done", 0.0)
+    (footer,) = store.footers().values()
+    assert more.seconds == pytest.approx(footer.seconds), "as many passes, at the pace of the run before"
+    assert (other.model, other.state, other.seconds) == ("file:nowhere.safetensors", "to do", None)
+
+
+def test_a_plan_from_an_empty_record_does_not_guess(store: Store) -> None:
+    (run,) = recorded_plan([MODEL], SCENARIOS[:1], store=store)
+    assert (run.samples, run.done, run.state, run.seconds) == (None, 0, "to do", None)
+
+
+def test_a_plan_from_the_record_sees_parts(store: Store) -> None:
+    (outcome,) = evaluate(MODEL, SCENARIOS[0], store=store, samples=40)
+    assert outcome.rows is not None
+    store.add_part(Rows(outcome.rows.table.slice(0, 25), outcome.rows.footer))
+    store.files.remove(f"rows/{outcome.rows.footer.key}.parquet")
+    (run,) = recorded_plan([MODEL], SCENARIOS[:1], store=store, wanted=Wanted(samples=40))
+    assert (run.samples, run.done, run.state) == (40, 25, "under way")
+
+
+def test_the_command_plans_from_the_record(store: Store) -> None:
+    evaluate(MODEL, SCENARIOS[0], store=store, samples=40)
+    words = ["plan", MODEL, "file:nowhere.safetensors", "--scenario", SCENARIOS[0], "--store", store.url, "--recorded"]
+    said = CliRunner().invoke(app, [*words, "--samples", "40"])
+    assert said.exit_code == 0, said.output
+    assert "1 done, 1 to do; at most 0.0 s left beside 1 runs without a recorded pace" in said.output
+    record = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
+    assert [(run["state"], run["samples"], run["done"]) for run in record["runs"]] == [
+        ("under way", 2000, 40),
+        ("to do", 2000, 0),
+    ]

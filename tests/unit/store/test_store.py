@@ -177,11 +177,11 @@ def test_siblings_are_other_choices_of_the_same_measurement(
 
 def test_the_index_is_derived(store: Store, done: Rows) -> None:
     before = store.footers()
-    assert store.files.exists("index.json")
+    assert store.files.exists("index.parquet")
     for content in (b"", b"nonsense", b'{"rows/x": 1}', json.dumps({"rows/x": {"stamp": 1}}).encode()):
-        store.files.fs.pipe_file(store.files.path("index.json"), content)
+        store.files.fs.pipe_file(store.files.path("index.parquet"), content)
         assert store.footers() == before
-    store.files.remove("index.json")
+    store.files.remove("index.parquet")
     assert store.footers() == before
 
 

@@ -1,0 +1,91 @@
+"""`holdfast doctor`: what this machine has, and what can run on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from holdfast.cli.output import STORE, JsonOption, StoreOption, err, out, print_json, print_table, seconds_text
+
+if TYPE_CHECKING:
+    from holdfast.engine.doctor import Data, Diagnosis, Fitness, Package
+
+
+def doctor(store: StoreOption = STORE, json: JsonOption = False) -> None:
+    """Devices, versions, data and suites: what is here, what is missing, what can run and how long it takes.
+
+    Exit 1 where something that is needed is broken.
+    """
+    from dataclasses import asdict
+
+    from holdfast.engine.doctor import examined
+
+    with err.status("looking around"):
+        found = examined(store)
+    if json:
+        states = [asdict(suite) | {"state": suite.state} for suite in found.suites]
+        print_json(asdict(found) | {"suites": states, "problems": found.problems})
+    else:
+        _show(found)
+    if found.problems:
+        raise typer.Exit(1)
+
+
+def _show(found: Diagnosis) -> None:
+    out.print(f"[bold]holdfast {found.holdfast}[/] on Python {found.python}\n")
+    print_table(
+        ["device", "memory", "free", "what"],
+        [[each.name, _size(each.memory), _size(each.free), each.about] for each in found.devices],
+        right=["memory", "free"],
+    )
+    out.print()
+    print_table(["package", "version", "for", "to have it"], [_package(each) for each in found.packages])
+    free = "" if found.store.free is None else f", {_size(found.store.free)} free"
+    out.print(f"\nstore {found.store.path}: {found.store.runs:,} finished runs{free}", markup=False)
+    if found.data:
+        out.print(f"data in {found.folder}\n", markup=False)
+        print_table(["dataset", "state", "where, or how to get it"], [_data(each) for each in found.data])
+        out.print()
+        columns = ["suite", "can run", "scenarios", "at most", "waits for"]
+        print_table(columns, [_suite(each) for each in found.suites], right=["scenarios", "at most"])
+        _estimate(found)
+    for problem in found.problems:
+        out.print(f"broken: {problem}", markup=False)
+    if not found.problems:
+        out.print("nothing that is needed is broken")
+
+
+def _package(package: Package) -> list[str]:
+    version = package.version or ("broken" if package.problem else "not installed")
+    return [package.name, version, package.purpose or "needed", _joined(package.problem, package.install)]
+
+
+def _data(data: Data) -> list[str]:
+    return [data.name, data.state, data.get or data.folder]
+
+
+def _suite(suite: Fitness) -> list[str]:
+    time = "" if suite.seconds is None else seconds_text(suite.seconds)
+    if suite.seconds is None and suite.passes:
+        time = f"{suite.passes / 1e6:.1f} M passes"
+    waits = ", ".join(suite.absent)
+    return [suite.name, suite.state, f"{suite.can} of {suite.of}", time, waits]
+
+
+def _estimate(found: Diagnosis) -> None:
+    models = dict.fromkeys(suite.model for suite in found.suites if suite.model)
+    if models:
+        named = " or ".join(f"`{name}`" for name in models)
+        out.print(
+            f"\ntimes are estimates for {named} on {found.devices[-1].name}, from a short trial of its passes and the "
+            "most passes an attack makes;\n`holdfast plan MODEL --suite SUITE` times your own model"
+        )
+
+
+def _joined(problem: str | None, install: str) -> str:
+    return f"{problem}: {install}" if problem and install else problem or install
+
+
+def _size(count: int | None) -> str:
+    return "" if not count else f"{count / 1e9:.1f} GB"
