@@ -20,7 +20,7 @@ test: $(VENV)/.installed-test
 	done
 
 test-slow: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -m slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadscope -m slow
 
 lint: $(VENV)/.installed-lint
 	$(BIN)/ruff check .

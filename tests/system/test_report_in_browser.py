@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +13,6 @@ from holdfast.core.types import Flag
 from holdfast.site.report import write_report
 from holdfast.store.store import Store
 
-CHROMIUM = Path("/usr/bin/chromium")
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 VIEWS = [(width, scheme) for width in (1280, 390) for scheme in ("light", "dark")]
 
 CONTRASTS = """
@@ -67,35 +57,9 @@ class Seen:
 
 
 @pytest.fixture(scope="module")
-def synthetic() -> Any:
-    place = Path(__file__).parents[1] / "unit" / "site" / "synthetic.py"
-    spec = importlib.util.spec_from_file_location("synthetic_rows", place)
-    assert spec is not None
-    assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
-
-
-@pytest.fixture(scope="module")
 def report(synthetic: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
     return write_report(synthetic.rich_store(folder / "store"), "resnet18-linf", folder / "report.html")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if not CHROMIUM.exists():
-        missing = f"{CHROMIUM} is not installed: apt-get install -y chromium"
-        if os.environ.get("CI"):
-            pytest.fail(missing)
-        pytest.skip(missing)
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module", params=VIEWS, ids=lambda view: f"{view[0]}-{view[1]}")

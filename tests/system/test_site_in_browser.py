@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import re
 import threading
 from collections.abc import Iterator
@@ -21,14 +19,6 @@ from holdfast.site.serve import Pages, server
 from holdfast.store.scores import Origin, Scores, grid
 from holdfast.store.store import Store
 
-CHROMIUM = Path("/usr/bin/chromium")
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 SUITE = "oodrobustbench-cifar10-linf"
 HOSTILE = "<img src=x onerror=alert(1)>"
 CLOSING = "</script><script>alert(2)</script><!--"
@@ -68,17 +58,6 @@ class Seen:
 
 
 @pytest.fixture(scope="module")
-def synthetic() -> Any:
-    place = Path(__file__).parents[1] / "unit" / "site" / "synthetic.py"
-    spec = importlib.util.spec_from_file_location("synthetic_rows", place)
-    assert spec is not None
-    assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
-
-
-@pytest.fixture(scope="module")
 def store(synthetic: Any, tmp_path_factory: pytest.TempPathFactory) -> Store:
     """A measured model, and one of each origin with a name that means harm."""
     made = Store(str(tmp_path_factory.mktemp("site") / "store"))
@@ -115,21 +94,6 @@ def address(store: Store) -> Iterator[str]:
     bound.shutdown()
     bound.server_close()
     pages.close()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if not CHROMIUM.exists():
-        missing = f"{CHROMIUM} is not installed: apt-get install -y chromium"
-        if os.environ.get("CI"):
-            pytest.fail(missing)
-        pytest.skip(missing)
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
-        yield started
-        started.close()
 
 
 @pytest.fixture(params=["file", "served"])
