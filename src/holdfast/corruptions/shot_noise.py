@@ -22,7 +22,7 @@ class Photons(NamedTuple):
     white: float
 
 
-@corruption("shot-noise", category="noise", cifar=(500, 250, 100, 75, 50), imagenet=(60, 25, 12, 5, 3))
+@corruption("shot-noise", category="noise", cifar=(500, 250, 100, 75, 50), imagenet=(60, 25, 12, 5, 3), version=2)
 class ShotNoise:
     """Counts photons: every channel of every pixel is a Poisson draw around its value, as a sensor in the dark has it.
 
