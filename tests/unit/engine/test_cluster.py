@@ -26,7 +26,7 @@ from holdfast.engine.evaluate import Outcome, evaluate, needed
 from holdfast.engine.jobs import Wanted
 from holdfast.engine.ledger import Ledger
 from holdfast.engine.watch import Silent
-from holdfast.models import TorchClassifier
+from holdfast.models import wrap
 from holdfast.store import Footer, Rows, Store
 from holdfast.store.files import NoRoom
 
@@ -280,17 +280,18 @@ def test_rows_of_another_choice_of_samples_are_taken_over(
 
 
 def test_a_live_model_travels_where_it_can(
-    linear: Callable[..., TorchClassifier], store: Store, tiny_data: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    store: Store, tiny_data: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = tiny_data(n=40)
     fake = FakeRay()
     monkeypatch.setitem(
         sys.modules, "ray", type("ray", (), {"get": lambda thing: thing, "cloudpickle": FakeRay.cloudpickle})
     )
-    model = linear(classes=10, size=28)
+    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(28 * 28, 10))
+    model = wrap(net, name="live", classes=10, channels=1)
     (outcome,) = on_fake(fake, monkeypatch, [model], [data], store)
     assert outcome.rows is not None
-    assert outcome.rows.footer.model == "linear-0"
+    assert outcome.rows.footer.model == "live"
     model.unpicklable = lambda: None  # type: ignore[assignment]
     with pytest.raises(Misuse, match="cannot travel") as caught:
         on_fake(fake, monkeypatch, [model], [data], store)
