@@ -24,7 +24,7 @@ from holdfast.core.types import Batch
 from holdfast.core.values import parse_value
 from holdfast.engine.device import full_precision, pick_device
 from holdfast.models import TorchClassifier, load
-from holdfast.models.rough import Speed, roughened
+from holdfast.models.fast import Speed, fast_version
 
 NORMS = {"linf": "Linf", "l2": "L2", "l1": "L1"}
 AUTOATTACK, MM = "github.com/fra31/auto-attack", "github.com/Sjtubrian/MM-attack"
@@ -71,7 +71,7 @@ def main() -> None:
 def quickened(model: TorchClassifier, batch: Batch, speed: str, width: int) -> Any:
     if speed == "exact" or not batch.images.is_cuda:
         return None
-    return roughened(model, batch.images[:16], width=width, speed=cast("Speed", speed), said=print)
+    return fast_version(model, batch.images[:16], width=width, speed=cast("Speed", speed), said=print)
 
 
 def published(name: str, chosen: argparse.Namespace, model: TorchClassifier, batch: Batch) -> Result:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks.flight import Flight, Found
+from holdfast.attacks.objectives import Objective
 from holdfast.attacks.replay import fitting, replays_of
 from holdfast.attacks.shapes import wide
 from holdfast.attacks.threats import Scene, Threat, scene_of
@@ -46,7 +47,15 @@ class Terms(Hashable, Protocol):
     def keep(self) -> Keep: ...
 
     @property
+    def objective(self) -> Objective: ...
+
+    @property
     def stop_when_broken(self) -> bool: ...
+
+
+def kind_of(terms: Terms) -> Hashable:
+    """What decides how much precision an attack needs, beside its radius."""
+    return terms.threat, terms.objective, terms.keep
 
 
 @dataclass(slots=True)
@@ -85,8 +94,10 @@ class Course(ABC):
         self.model, self.batch, self.noise, self.radius, self.terms = model, batch, noise, radius, terms
         self.width, self.first, self.runs = width, first, terms.runs
         self.rough: Callable[[Tensor], Tensor] = model
-        if terms.stop_when_broken:  # then every success is confirmed before it counts
-            self.rough = getattr(model, "rough", None) or model
+        fast = getattr(model, "rough", None)
+        # without a stop nothing is confirmed; a fast version may have been found too weak for this part of an attack
+        if fast is not None and terms.stop_when_broken and kind_of(terms) not in getattr(fast, "weak", ()):
+            self.rough = fast
         looks = getattr(terms.threat, "looks", False)  # at values on the way, which a recording cannot
         self.replays = None if looks else replays_of(self.rough)
         everyone = torch.arange(len(batch), device=batch.images.device)
@@ -142,14 +153,10 @@ class Course(ABC):
             self.land(flight)
 
     def _moved(self, flight: Flight) -> Flight:
-        replay = self.replays.of(flight, self.terms, self.steps) if self.replays is not None else None
-        if replay is None:
+        if self.replays is None:
             self.steps(flight)
             return flight
-        if replay.flight is not flight:
-            replay.load(flight)
-        replay.run()
-        return replay.flight
+        return self.replays.moved(flight, self.terms, self.steps)
 
     def _refilled(self, flight: Flight | None) -> Flight | None:
         """The flight with those who are gone let go and the next in their places."""
@@ -169,7 +176,7 @@ class Course(ABC):
     def _length(self, count: int) -> int:
         if self.replays is None or not count:
             return count
-        return fitting(count, self.width, fine=self.terms.steps >= MANY)
+        return fitting(count, self.width, fine=self.terms.steps >= MANY or self.replays.is_busy)
 
     def _filled(self, flight: Flight) -> Flight:
         """As long as it must be, with empty places."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 
 import torch
 
 from holdfast.attacks.flight import Flight
 
 LEAST = 32  # samples; below that a shorter flight is not quicker
+TRIED = 3  # rounds that are run, and timed, before one is recorded
+HOST_BOUND = 0.8  # of a round's time spent on issuing it: above that the device waits for the host
 
 
 class Replay:
@@ -62,32 +66,68 @@ def _carry_over(before: Flight, after: Flight) -> None:
         places[name].copy_(value)
 
 
+@dataclass(slots=True)
+class Rounds:
+    """What the steps of one kind took without a recording: how often, and seconds of the last time."""
+
+    count: int = 0
+    issuing: float = 0.0
+    total: float = 0.0
+
+    @property
+    def waits_for_the_host(self) -> bool:
+        """Whether the device waited for the host to issue its work, which is what a recording saves."""
+        return self.issuing > HOST_BOUND * self.total
+
+
 class Replays:
     """The recordings of one model, by what is run and for how many samples. What cannot be recorded is run as it is.
 
-    So are the first steps of each kind: a recording costs three times as much, and some lengths come up only once.
+    So are the first rounds of each kind, since a recording costs as much as a few of them, and every round in which
+    the device is busy while the host issues the next steps: a recording would save nothing there.
     """
 
     def __init__(self, *, recorded: bool = True) -> None:
         self.recorded = recorded
-        self.met: set[Hashable] = set()
+        self.rounds: dict[Hashable, Rounds] = {}
         self.made: dict[Hashable, Replay | None] = {}
         self.refused: list[str] = []
+        self.is_busy = False  # the device, throughout the last round: then places that nobody needs cost time
 
-    def of(self, flight: Flight, what: Hashable, steps: Callable[[Flight], None]) -> Replay | None:
+    def moved(self, flight: Flight, what: Hashable, steps: Callable[[Flight], None]) -> Flight:
+        """The flight some steps later, from a recording where there is one."""
         key = (what, len(flight), tuple(flight.images.shape[1:]))
-        if key not in self.met:
-            self.met.add(key)
+        rounds = self.rounds.setdefault(key, Rounds())
+        if rounds.count >= (TRIED if self.recorded else 1) and key not in self.made:
+            self.made[key] = self._replay(flight, steps) if not self.recorded or rounds.waits_for_the_host else None
+        replay = self.made.get(key)
+        if replay is None:
+            self._run_plain(flight, steps, rounds)
+            return flight
+        if replay.flight is not flight:
+            replay.load(flight)
+        replay.run()
+        self.is_busy = False
+        return replay.flight
+
+    def _run_plain(self, flight: Flight, steps: Callable[[Flight], None], rounds: Rounds) -> None:
+        begun = time.perf_counter()
+        steps(flight)
+        rounds.issuing = time.perf_counter() - begun
+        rounds.count += 1
+        if self.recorded and rounds.count <= TRIED:
+            torch.cuda.synchronize(flight.index.device)
+            rounds.total = time.perf_counter() - begun
+        self.is_busy = self.recorded and not rounds.waits_for_the_host
+
+    def _replay(self, flight: Flight, steps: Callable[[Flight], None]) -> Replay | None:
+        try:
+            return Replay(flight, steps, recorded=self.recorded)
+        except Exception as error:  # noqa: BLE001 - models and plug-ins are other people's code
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
+            self.refused.append(f"{type(error).__name__}: {error}")
             return None
-        if key not in self.made:
-            try:
-                self.made[key] = Replay(flight, steps, recorded=self.recorded)
-            except Exception as error:  # noqa: BLE001 - models and plug-ins are other people's code
-                if torch.cuda.is_available():
-                    torch.cuda.synchronize()
-                self.refused.append(f"{type(error).__name__}: {error}")
-                self.made[key] = None
-        return self.made[key]
 
 
 def replays_of(model: object) -> Replays | None:

@@ -26,7 +26,7 @@ from holdfast.core.errors import Absent, Misuse
 if TYPE_CHECKING:
     from holdfast.core.suites import Suite
     from holdfast.engine.evaluate import Outcome
-    from holdfast.models.rough import Speed
+    from holdfast.models.fast import Speed
     from holdfast.store import Store
 
 Models = Annotated[list[str], typer.Argument(help="Model refs, as `holdfast list models` shows them.")]

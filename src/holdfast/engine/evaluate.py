@@ -32,7 +32,7 @@ from holdfast.engine.measure import Measured, Setting, measure
 from holdfast.engine.order import evenly
 from holdfast.engine.trust import tally_flags
 from holdfast.engine.watch import Expected, Silent, Watcher
-from holdfast.models.rough import Speed
+from holdfast.models.fast import FastModel, Speed
 from holdfast.store import Footer, Rows, Store
 from holdfast.store.files import NoRoom
 from holdfast.store.rows import to_rows
@@ -69,7 +69,8 @@ def evaluate(
     """Measures every model under every scenario. What the store holds already is not measured again.
 
     One run that fails does not stop the others: its outcome carries the error. A full disk stops everything.
-    `speed` is about gradients on a GPU: `exact` is float32; the others are bfloat16, which float32 confirms.
+    `speed` is about gradients on a GPU: `exact` is float32; the others are float16, tried against float32 on this model
+    before they are used, and float32 confirms every success.
     """
     watcher = watcher or Silent()
     store = Store(store) if isinstance(store, str) else store
@@ -258,7 +259,18 @@ class Evaluation:
             yield self._rows(measured, time.perf_counter() - begun)
 
     def _measured(self, setting: Setting, shard: Shard) -> Measured:
-        return self.width.recovering(lambda width: measure(setting, shard, width=width), self.watcher.note)
+        def work(width: int) -> Measured:
+            return measure(setting, shard, width=width)
+
+        measured = self.width.recovering(work, self.watcher.note)
+        fast = getattr(setting.model, "rough", None)
+        if isinstance(fast, FastModel) and (count := fast.overflows()):
+            why = f"{count} values left the range of float16"
+            self.watcher.note(f"gradients go on in float32: {why}")
+            self.workshop.distrust(self.job, why)
+            self.workshop.quicken(self.job, self.wanted.speed, self.width.value, self.watcher.note)
+            measured = self.width.recovering(work, self.watcher.note)
+        return measured
 
     def _rows(self, measured: Measured, seconds: float) -> Rows:
         predictions = measured.predictions()

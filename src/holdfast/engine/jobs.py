@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar, get_args
 
@@ -19,6 +19,7 @@ from holdfast.core.refs import Ref, Run, Scenario
 from holdfast.core.registry import registry
 from holdfast.core.types import Change, Classifier, Dataset, DatasetCard, Flag, ModelCard
 from holdfast.core.values import number_text
+from holdfast.engine.fast_versions import FastVersions
 from holdfast.engine.loading import on_device
 from holdfast.engine.measure import Setting
 from holdfast.engine.memory import Remembering, Said
@@ -27,7 +28,7 @@ from holdfast.engine.trust import TRIAL_SAMPLES, trials
 from holdfast.models import TorchClassifier, load
 from holdfast.models.answering import answering
 from holdfast.models.check import check
-from holdfast.models.rough import Rough, Speed, roughened, settled_speed
+from holdfast.models.fast import Speed
 from holdfast.store.footer import Footer
 
 Item = TypeVar("Item")
@@ -64,6 +65,7 @@ class Job:
     dataset: Dataset
     changes: tuple[tuple[Ref, Change], ...]
     said: Said | None = None
+    notes: dict[str, str] = field(default_factory=dict)  # for the footer: how the run was made
 
     @cached_property
     def order(self) -> NDArray[np.int64]:
@@ -78,7 +80,7 @@ class Job:
         footer = Footer.of(self.run, self.model.card, self.dataset.card, len(self.dataset.ids))
         answers = self.dataset.card.answers
         facts = {} if answers is None else {"answers": answers.words}
-        return replace(footer, command=command(self.run), facts=facts)
+        return replace(footer, command=command(self.run), facts=facts | self.notes)
 
     def setting(self, device: torch.device) -> Setting:
         source = self.run.scenario.dataset
@@ -93,7 +95,7 @@ class Workshop:
         self.datasets: dict[str, Dataset] = {}
         self.loaded: tuple[Ref, Classifier] | None = None
         self.mapped: dict[tuple[int, LabelMap], Classifier] = {}
-        self.roughs: dict[tuple[object, ...], Rough | None] = {}
+        self.fast = FastVersions(device)
         self.checked: dict[tuple[str, ...], tuple[Flag, ...]] = {}
         self.ahead = 0  # passes to the images that each model has before it: whether compiling pays
         self.said = Said()
@@ -110,7 +112,7 @@ class Workshop:
         if self.loaded is None or self.loaded[0] != wanted:
             self.loaded = None  # let go of the last one before the next takes its memory
             self.mapped.clear()
-            self.roughs.clear()
+            self.fast = FastVersions(self.device)
             self.loaded = wanted, load(wanted, device=self.device)
         return self.loaded
 
@@ -151,20 +153,15 @@ class Workshop:
         return Job(run, classifier, dataset, changes, self.said)
 
     def quicken(self, job: Job, speed: Speed, width: int, said: Callable[[str], None]) -> None:
-        """Gives the model of a job that follows gradients on a GPU its rough version, made once."""
-        passes = len(job.order) * sum(change.cost.backwards for _, change in job.changes)
-        if not isinstance(job.model, TorchClassifier):
-            return
-        job.model.rough = None
-        if speed == "exact" or not passes or self.device.type != "cuda":
-            return
-        way = settled_speed(speed, max(passes, self.ahead))
-        place = (id(job.model), job.run.weights, job.dataset.card.size, width, way)
-        if place not in self.roughs:
-            self.roughs = {key: rough for key, rough in self.roughs.items() if key[0] == id(job.model)}
-            images = on_device(job.dataset.images(job.order[:PROBES].tolist()).pixels, self.device)
-            self.roughs[place] = roughened(job.model, images, width=width, speed=way, said=said)
-        job.model.rough = self.roughs[place]
+        """Gives the model of a job that follows gradients on a GPU its fast version, where it has one to trust."""
+        if isinstance(job.model, TorchClassifier):
+            job.model.rough = None
+            if self.device.type == "cuda" and any(change.cost.backwards for _, change in job.changes):
+                job.model.rough = self.fast.version(job, speed, width, self.ahead, said)
+
+    def distrust(self, job: Job, why: str) -> None:
+        """The fast version failed in use: this model's gradients stay in float32 from here on."""
+        self.fast.refuse(job, why)
 
     def flags(self, job: Job) -> tuple[Flag, ...]:
         """What the model's check says on this dataset."""

@@ -143,8 +143,6 @@ def _through_changes(setting: Setting, batch: Batch, width: int) -> Journey:
         )
         journey.reasons |= changed.reasons
         journey.facts |= changed.facts
-        if change.cost.backwards and (rough := getattr(setting.model, "rough", None)) is not None:
-            journey.facts["gradients"] = f"{rough.words}; every success confirmed in float32"
         for name, count in changed.tallies.items():
             journey.tallies[name] = journey.tallies.get(name, 0) + count
     return journey

@@ -148,4 +148,4 @@ def test_a_threat_that_looks_at_values_is_not_recorded() -> None:
     model.rough = Twin(model)
     attack = registry.build(registry.bind("attack", "ppgd:radius=0.05,steps=4,network=self"))
     attack(model, batch, Noise.of(0, batch.ids), width=64)
-    assert not model.rough.replays.met
+    assert not model.rough.replays.rounds

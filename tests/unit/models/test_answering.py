@@ -10,7 +10,7 @@ from holdfast.core.labels import merged, subset
 from holdfast.core.types import Batch, Classifier, ModelCard
 from holdfast.models import TorchClassifier
 from holdfast.models.answering import answering
-from holdfast.models.rough import folded
+from holdfast.models.fast import folded
 
 PAIRS = merged(6, [(0, 1), (2, 3)], words="pairs", other=True)
 

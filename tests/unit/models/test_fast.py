@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.models import TorchClassifier, wrap
-from holdfast.models.rough import COMPILING_PAYS, Rough, UnlikeError, folded, roughened, settled_speed
+from holdfast.models.fast import COMPILING_PAYS, FastModel, UnlikeError, fast_version, folded, settled_speed
 
 
 class Net(nn.Module):
@@ -41,10 +41,10 @@ def test_auto_compiles_only_where_so_many_passes_pay_for_it() -> None:
 def test_it_answers_like_the_model_and_leaves_the_model_alone() -> None:
     model, images = made(), torch.rand(8, 1, 8, 8)
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    rough = Rough(model, images, width=8, speed="eager")
-    torch.testing.assert_close(rough(images), model(images), rtol=0.05, atol=0.05)
+    fast = FastModel(model, images, width=8, speed="eager")
+    torch.testing.assert_close(fast(images), model(images), rtol=0.05, atol=0.05)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
-    assert not rough.records
+    assert not fast.records
 
 
 class Normed(Net):
@@ -99,8 +99,8 @@ class Negated(nn.Module):
 def test_a_version_unlike_the_model_is_not_used() -> None:
     model, images, said = made(Fickle()), torch.rand(8, 1, 8, 8), []
     with pytest.raises(UnlikeError):
-        Rough(model, images, width=8, speed="eager")
-    assert roughened(model, images, width=8, speed="eager", said=said.append) is None
+        FastModel(model, images, width=8, speed="eager")
+    assert fast_version(model, images, width=8, speed="eager", said=said.append) is None
     assert "gradients stay in float32" in said[0]
 
 
@@ -111,5 +111,45 @@ class Uncopied(Net):
 
 def test_a_model_that_cannot_be_copied_is_used_as_it_is_and_the_reason_is_told() -> None:
     said: list[str] = []
-    assert roughened(made(Uncopied()), torch.rand(8, 1, 8, 8), width=8, speed="graph", said=said.append) is None
+    assert fast_version(made(Uncopied()), torch.rand(8, 1, 8, 8), width=8, speed="graph", said=said.append) is None
     assert any("no copies of this one" in text for text in said)
+
+
+def test_gradients_are_those_of_float32_whatever_the_size_of_the_objective() -> None:
+    """A factor of 1e-30 or 1e30 on the objective would leave float16 without scaling."""
+    model, images = made(Normed()), torch.rand(8, 1, 8, 8)
+    fast = FastModel(model, images, width=8, speed="eager")
+    for factor in (1e-30, 1.0, 1e30):
+        gradients = []
+        for classifier in (model, fast):
+            leaf = images.clone().requires_grad_()
+            (gradient,) = torch.autograd.grad((classifier(leaf).logsumexp(1) * factor).sum(), leaf)
+            gradients.append(gradient / factor)
+        torch.testing.assert_close(gradients[1], gradients[0], rtol=0.02, atol=2e-3)  # 11 bits, summed over 100 terms
+    assert not fast.overflows()
+
+
+def test_a_sample_whose_values_leave_the_range_is_counted_and_only_that_one() -> None:
+    model, images = made(), torch.rand(8, 1, 8, 8)
+    fast = FastModel(model, images, width=8, speed="eager")
+    huge = images.clone()
+    huge[3] *= 1e6
+    with torch.no_grad():
+        fast(huge)
+    assert fast.overflows() == 1
+    leaf = images.clone().requires_grad_()
+    fast.scale = 1e8
+    torch.autograd.grad(fast(leaf).sum(), leaf)
+    assert fast.overflows() == 8
+    assert not fast.overflows(), "counted once"
+
+
+def test_the_first_layer_sees_a_change_that_float16_would_lose() -> None:
+    model, images = made(), torch.full((4, 1, 8, 8), 0.9)
+    fast = FastModel(model, images, width=4, speed="eager")
+    step = 1e-5  # far below the spacing of float16 numbers near 0.9, 5e-4
+    with torch.no_grad():
+        moved = fast.plain.conv(images + step) - fast.plain.conv(images)
+        expected = model.net.conv(images + step) - model.net.conv(images)
+    torch.testing.assert_close(moved, expected, rtol=1e-2, atol=1e-7)
+    assert bool((moved != 0).any())

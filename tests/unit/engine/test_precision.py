@@ -1,0 +1,165 @@
+"""A fast version is trusted only where a short attack with its gradients is as strong as one with float32's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from holdfast.attacks.budget import Budget
+from holdfast.attacks.search import Hunt
+from holdfast.core.registry import registry
+from holdfast.core.types import Batch
+from holdfast.engine import fast_versions
+from holdfast.engine.fast_versions import FastVersions
+from holdfast.engine.jobs import Wanted, Workshop
+from holdfast.engine.precision import QUERIES, STEPS, short_parts, tried
+from holdfast.models import TorchClassifier, wrap
+
+
+def curved() -> TorchClassifier:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(3 * 64, 32), nn.Tanh(), nn.Linear(32, 10))
+    return wrap(net, name="curved", classes=10, channels=3)
+
+
+def batch_of(model: TorchClassifier, n: int = 96) -> Batch:
+    images = torch.rand(n, 3, 8, 8, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        labels = model(images).argmax(1)
+    return Batch(images, labels, tuple(str(i) for i in range(n)))
+
+
+def attack(text: str) -> Any:
+    return registry.build(registry.bind("attack", text))
+
+
+class Same:
+    """The model as its own fast version."""
+
+    words, records, weak = "the model itself", False, frozenset[object]()
+
+    def __init__(self, model: TorchClassifier) -> None:
+        self.model, self.count = model, 0
+
+    def __call__(self, images: Tensor) -> Tensor:
+        return self.model(images)
+
+    def overflows(self) -> int:
+        count, self.count = self.count, 0
+        return count
+
+
+class Coarse(Same):
+    """Sees images in steps of 1/64, so that a small perturbation is lost; gradients pass."""
+
+    words = "coarse"
+
+    def __call__(self, images: Tensor) -> Tensor:
+        return self.model(images + ((images * 64).round() / 64 - images).detach())
+
+
+ATTACKS = ("pgd-linf:radius=0.5/255", "apgd-t-l2:radius=0.02,targets=3", "square-linf:radius=0.5/255,queries=100")
+
+
+@pytest.mark.parametrize("text", ATTACKS)
+def test_the_model_itself_gains_what_it_gains(text: str) -> None:
+    model = curved()
+    (trial,) = tried(model, Same(model), attack(text), batch_of(model), 32)  # type: ignore[arg-type]
+    assert trial.gain == pytest.approx(1.0, abs=0.02)
+    assert not trial.is_weaker
+    assert model.rough is None, "left as it was"
+
+
+@pytest.mark.parametrize("text", ATTACKS)
+def test_a_version_that_loses_small_perturbations_is_weaker(text: str) -> None:
+    model = curved()
+    (trial,) = tried(model, Coarse(model), attack(text), batch_of(model), 32)  # type: ignore[arg-type]
+    assert trial.is_weaker, trial
+
+
+def test_every_part_of_a_union_is_tried_and_cut_short() -> None:
+    parts = list(short_parts(attack("autoattack-linf:radius=2/255")))
+    assert [type(part) for part, _ in parts] == [Budget, Budget, Budget, Hunt]
+    assert all(radius == 2 / 255 for _, radius in parts)
+    assert all(part.climb.steps <= STEPS and part.climb.runs == 1 for part, _ in parts if isinstance(part, Budget))
+    assert parts[3][0].search.queries <= QUERIES  # type: ignore[attr-defined]
+
+
+def test_a_sweep_is_tried_at_its_smallest_radius() -> None:
+    (part,) = short_parts(attack("sweep:attack=(pgd-linf:steps=40),radii=[0.5,0.01,0.1]"))
+    assert part[1] == 0.01
+
+
+@pytest.fixture
+def deciding(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[object, str]]:
+    """What is decided for a job on `fashion-mnist-2k`, with a given fast version."""
+
+    def decided(made: type[Same], text: str, *, pace: float = 100.0) -> tuple[object, str]:
+        monkeypatch.setattr(fast_versions, "fast_version", lambda model, *_, **__: made(model))
+        monkeypatch.setattr(fast_versions, "pace", lambda model, *_: 1000.0 if isinstance(model, Same) else pace)
+        workshop = Workshop(torch.device("cpu"))
+        scenario = registry.scenario(f"fashion-mnist-2k+{text}")
+        job = workshop.job(registry.bind("model", "fashion-standard"), scenario, Wanted(samples=200))
+        fast = FastVersions(torch.device("cpu")).version(job, "auto", 64, 0, lambda _: None)
+        return fast, job.footer.facts["gradients"]
+
+    return decided
+
+
+def test_a_strong_and_faster_version_is_used_and_the_footer_says_so(deciding: Any) -> None:
+    fast, words = deciding(Same, "pgd-linf:radius=2/255,steps=40")
+    assert isinstance(fast, Same)
+    assert "the model itself" in words
+    assert "100.0 % of float32's gain" in words
+
+
+def test_a_weaker_version_is_not_used_and_the_footer_says_why(deciding: Any) -> None:
+    fast, words = deciding(Coarse, "pgd-linf:radius=0.5/255,steps=40")
+    assert fast is None
+    assert words.startswith("float32: coarse reaches")
+
+
+def test_a_part_for_which_it_is_weaker_takes_the_model(deciding: Any) -> None:
+    class Mixed(Coarse):
+        """Coarse after a few queries without gradients, so that only the random search suffers."""
+
+        queries = 0
+
+        def __call__(self, images: Tensor) -> Tensor:
+            self.queries = 0 if torch.is_grad_enabled() else self.queries + 1
+            return super().__call__(images) if self.queries > 8 else self.model(images)
+
+    fast, words = deciding(Mixed, "worst-of:attacks=[(pgd-linf:radius=0.5/255,steps=40),(square-linf:radius=0.5/255)]")
+    assert isinstance(fast, Mixed), words
+    assert len(fast.weak) == 1
+    assert "float32 in parts" in words
+
+
+def test_a_slower_version_or_a_short_job_stays_in_float32(deciding: Any) -> None:
+    assert deciding(Same, "pgd-linf:radius=2/255,steps=40", pace=999.0)[0] is None
+    assert "too short" in deciding(Same, "pgd-linf:radius=2/255,steps=10")[1]
+
+
+def test_a_version_whose_trial_overflows_is_refused(deciding: Any) -> None:
+    class Overflowing(Same):
+        def __call__(self, images: Tensor) -> Tensor:
+            self.count += 1
+            return super().__call__(images)
+
+    fast, words = deciding(Overflowing, "pgd-linf:radius=2/255,steps=40")
+    assert fast is None
+    assert "left the range of float16" in words
+
+
+def test_predictions_decide_who_is_attacked_in_a_trial() -> None:
+    """Nothing right, nothing to try."""
+    model = curved()
+    batch = batch_of(model)
+    wrong = Batch(batch.images, (batch.labels + 1) % 10, batch.ids)
+    assert tried(model, Same(model), attack("pgd-linf"), wrong, 32) == []  # type: ignore[arg-type]
+    assert np.isfinite(float(batch.images.mean()))
