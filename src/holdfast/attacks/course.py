@@ -10,10 +10,11 @@ success counts once the model itself confirms it.
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -21,6 +22,7 @@ from torch import Tensor
 from holdfast.attacks.flight import Flight, Found
 from holdfast.attacks.objectives import Objective
 from holdfast.attacks.replay import fitting, replays_of
+from holdfast.attacks.saved_loops import Tensors, begun_loop
 from holdfast.attacks.shapes import wide
 from holdfast.attacks.threats import Scene, Threat, scene_of
 from holdfast.attacks.verdict import is_near, is_wrong
@@ -104,6 +106,15 @@ class Course(ABC):
         scene = scene_of(terms.threat, batch.images, radius, noise, torch.zeros_like(everyone))
         self.found = Found.at_rest(terms.threat.identity(scene), dict(scene.props))
         self.queue = Queue(everyone, torch.zeros_like(everyone))
+        # a threat that counts passes of its own has state outside the loop
+        self.saved = begun_loop() if getattr(terms.threat, "ledger", None) is None else None
+
+    carried: ClassVar[tuple[str, ...]] = ()  # tensors that a loop knows beside those of the course
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the loop was under way, or over, before: then it begins where it stood."""
+        return self.saved is not None and (self.saved.result is not None or self.saved.state is not None)
 
     @abstractmethod
     def start(self, scene: Scene, noise: Noise, run: Tensor) -> Tensor:
@@ -143,14 +154,47 @@ class Course(ABC):
 
     def done(self) -> Found:
         """Takes everyone through the loop."""
-        flight: Flight | None = None
+        saved = self.saved
+        if saved is not None and saved.result is not None:
+            return Found.of_tensors(self._here(saved.result))
+        flight = None if saved is None or saved.state is None else self._restored(saved.state)
         while True:
             flight = self._refilled(flight)
             if flight is None or not len(flight):
-                return self.found
+                break
             self.prepare(flight)
             flight = self._moved(flight)
             self.land(flight)
+            if saved is not None:
+                saved.stands(functools.partial(self._state, flight), self._progress(flight))
+        if saved is not None:
+            saved.ends(self.found.tensors)
+        return self.found
+
+    def _progress(self, flight: Flight) -> str:
+        return f"{len(self.queue):,} samples wait, {len(flight):,} are under attack"
+
+    def _state(self, flight: Flight) -> Tensors:
+        """All that the loop needs to go on."""
+        whole = {"found": self.found.tensors(), "flight": flight.tensors()}
+        whole["queue"] = {"index": self.queue.index, "run": self.queue.run, "runs": torch.tensor(self.runs)}
+        whole["carried"] = {name: getattr(self, name) for name in self.carried}
+        return {f"{kind}/{name}": part for kind, parts in whole.items() for name, part in parts.items()}
+
+    def _restored(self, state: Tensors) -> Flight:
+        parts: dict[str, Tensors] = {"found": {}, "flight": {}, "queue": {}, "carried": {}}
+        for text, tensor in self._here(state).items():
+            kind, _, name = text.partition("/")
+            parts[kind][name] = tensor
+        self.found, queue = Found.of_tensors(parts["found"]), parts["queue"]
+        self.queue, self.runs = Queue(queue["index"], queue["run"]), int(queue["runs"])
+        for name, tensor in parts["carried"].items():
+            setattr(self, name, tensor)
+        return Flight.of_tensors(parts["flight"])
+
+    def _here(self, tensors: Tensors) -> Tensors:
+        """Copies where the images are: loops write to their tensors, and what is saved stays."""
+        return {name: tensor.to(self.batch.images.device, copy=True) for name, tensor in tensors.items()}
 
     def _moved(self, flight: Flight) -> Flight:
         if self.replays is None:

@@ -39,6 +39,15 @@ class Found:
         counts = [torch.zeros(n, dtype=torch.int64, device=device) for _ in range(5)]
         return cls(variable, props, best, torch.zeros(n, dtype=torch.bool, device=device), *counts)
 
+    def tensors(self) -> dict[str, Tensor]:
+        """Every tensor, by a name of its own."""
+        return _named(self)
+
+    @classmethod
+    def of_tensors(cls, tensors: dict[str, Tensor]) -> Found:
+        """What `tensors` gave, put together."""
+        return cls(**_unnamed(cls, tensors))
+
 
 @dataclass(slots=True)
 class Flight:
@@ -107,13 +116,12 @@ class Flight:
 
     def tensors(self) -> dict[str, Tensor]:
         """Every tensor, by a name of its own."""
-        found: dict[str, Tensor] = {}
-        for name, value in zip(ROWS, self._parts(), strict=True):
-            if isinstance(value, dict):
-                found |= {f"{name} {key}": part for key, part in value.items()}
-            else:
-                found[name] = value
-        return found
+        return _named(self)
+
+    @classmethod
+    def of_tensors(cls, tensors: dict[str, Tensor]) -> Flight:
+        """What `tensors` gave, put together."""
+        return cls(**_unnamed(cls, tensors))
 
     def _parts(self) -> list[Tensor | State]:
         return [getattr(self, name) for name in ROWS]
@@ -125,6 +133,28 @@ class Flight:
                 for value in self._parts()
             ]  # type: ignore[arg-type]
         )
+
+
+def _named(record: Found | Flight) -> dict[str, Tensor]:
+    found: dict[str, Tensor] = {}
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if isinstance(value, dict):
+            found |= {f"{field.name} {key}": part for key, part in value.items()}
+        else:
+            found[field.name] = value
+    return found
+
+
+def _unnamed(kind: type[Found] | type[Flight], tensors: dict[str, Tensor]) -> dict[str, Any]:
+    made: dict[str, Any] = {field.name: {} for field in fields(kind)}
+    for name, tensor in tensors.items():
+        field, _, key = name.partition(" ")
+        if key:
+            made[field][key] = tensor
+        else:
+            made[field] = tensor
+    return made
 
 
 def _joined(value: Tensor | State, new: Tensor | State, count: int) -> Any:

@@ -88,6 +88,8 @@ def climb(
 class _Ascent(Course):
     """One climb under way."""
 
+    carried = ("ranked", "clearance")
+
     def __init__(
         self,
         model: Classifier,
@@ -106,7 +108,7 @@ class _Ascent(Course):
         self.clearance = torch.zeros_like(radius)
 
     def climbed(self) -> Found:
-        if self.how.looks_first:
+        if self.how.looks_first and not self.goes_on:
             logits = self.look()
             self.clearance = CLEAR * logits.abs().amax(dim=1)
             if self.how.targets:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TaskID, TextColumn, TimeRemainingColumn
@@ -15,6 +16,7 @@ from holdfast.core.types import Score
 from holdfast.engine.watch import Expected, Horizon, Silent, Watcher
 
 ALL = "all runs"
+SILENCE = 25.0  # seconds without a line in a log, at most, while a round of an attack takes less than five
 
 
 @contextlib.contextmanager
@@ -86,6 +88,10 @@ class Live:
         speed = next(task.speed for task in self.progress.tasks if task.id == bar)
         self.progress.update(bar, pace=f"{speed:,.0f}/s" if speed else "", standing=standing.percent())
 
+    def working(self, run: Run, said: str) -> None:
+        if run.key in self.bars:
+            self.progress.update(self.bars[run.key], standing=said)
+
     def ended(self, run: Run, said: str, standing: Score | None) -> None:  # noqa: ARG002
         self.over.append(self.bars.pop(run.key))
         assert self.whole is not None, "runs are planned before they end"
@@ -96,36 +102,44 @@ class Live:
 
 
 class Lines:
-    """One line per finished run, for logs."""
+    """One line per finished run, and one at least every half minute, for logs."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.runs = self.done = 0
         self.horizon = Horizon(())
+        self.clock, self.told = clock, clock()
+        self.samples = self.kept = 0
 
     def planned(self, runs: Sequence[Expected]) -> None:
         self.runs, self.horizon = len(runs), Horizon(runs)
 
     def began(self, run: Run, samples: int, kept: int) -> None:
         self.horizon.did(str(run.scenario), kept, timed=False)
+        self.samples, self.kept = samples, kept
         if kept and kept < samples:
-            err.print(
-                f"{run.model} under {run.scenario}: {kept:,} of {samples:,} samples are there already", markup=False
-            )
+            self.note(f"{run.model} under {run.scenario}: {kept:,} of {samples:,} samples are there already")
 
-    def advanced(self, run: Run, samples: int, standing: Score) -> None:  # noqa: ARG002
+    def advanced(self, run: Run, samples: int, standing: Score) -> None:
         self.horizon.did(str(run.scenario), samples)
+        self.kept += samples
+        self._tell(run, standing.percent())
+
+    def working(self, run: Run, said: str) -> None:
+        self._tell(run, said)
+
+    def _tell(self, run: Run, said: str) -> None:
+        """A line, unless there was one in the last half minute."""
+        if self.clock() - self.told >= SILENCE:
+            self.note(f"{run.model} under {run.scenario}: {self.kept:,} of {self.samples:,} samples done; {said}")
 
     def ended(self, run: Run, said: str, standing: Score | None) -> None:
         self.done += 1
         shown = standing.percent() if standing is not None else ""
         left = left_text(self.horizon) if self.done < self.runs else ""
-        err.print(
-            f"{self.done}/{self.runs} {run.model} under {run.scenario}: {shown} ({said}){left and f', {left}'}",
-            markup=False,
-            soft_wrap=True,
-        )
+        self.note(f"{self.done}/{self.runs} {run.model} under {run.scenario}: {shown} ({said}){left and f', {left}'}")
 
     def note(self, text: str) -> None:
+        self.told = self.clock()
         err.print(text, markup=False, soft_wrap=True)
 
 

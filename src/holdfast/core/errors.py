@@ -30,6 +30,10 @@ class Absent(HoldfastError):  # noqa: N818 - says what is the matter
     """Data or weights that are not on this machine; `hint` says how to get them. The rest of a suite goes on."""
 
 
+class NotRead(HoldfastError):  # noqa: N818 - says what is the matter
+    """Samples that could not be read this time: a fault of a disk, a network or memory, and no result."""
+
+
 class HoldfastWarning(UserWarning):
     """Something to act on that does not stop the run; shown once."""
 

@@ -30,7 +30,11 @@ Result = TypeVar("Result")
 
 
 class Unreadable(Exception):  # noqa: N818 - never leaves this package
-    """Why a file gave no image."""
+    """Why a file gave no image: it was read, and holds none."""
+
+
+class Fault(Exception):  # noqa: N818 - never leaves this package
+    """Why a file could not be read: it is gone, or the disk, the network or memory failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +52,21 @@ class Framing:
 
 
 def decoded(file: Opened, framing: Framing) -> NDArray[np.uint8]:
-    """The pixels of one file, CHW."""
+    """The pixels of one file, CHW. Raises `Unreadable` for a file without an image, `Fault` for one not read."""
     try:
         with Image.open(file) as opened:
             if opened.mode.startswith(("I", "F")):
                 raise Unreadable(f"has pixels of mode {opened.mode}, not of 8 bits")
             image = _framed(opened.convert(MODES[framing.channels]), framing)
     except DAMAGE as damage:
-        raise Unreadable(_reason(damage)) from damage
+        raise (Fault if is_fault(damage) else Unreadable)(_reason(damage)) from damage
     pixels = np.asarray(image, dtype=np.uint8)
     return pixels[None] if framing.channels == 1 else pixels.transpose(2, 0, 1)
+
+
+def is_fault(error: BaseException) -> bool:
+    """Whether an error says that reading failed, not what was read: the system gave it a number, or memory ran out."""
+    return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno is not None)
 
 
 def dimensions(file: Opened) -> tuple[int, int] | None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.errors import HoldfastError, Misuse, NotRead
 from holdfast.core.types import DatasetCard, Images
-from holdfast.datasets.decoding import Framing, Opened, Unreadable, decoded, dimensions, in_parallel
+from holdfast.datasets.decoding import Fault, Framing, Opened, Unreadable, decoded, dimensions, in_parallel, is_fault
+
+PAUSES = (0.05, 0.2)  # seconds before an image is read again
 
 
 @dataclass(slots=True, eq=False)
@@ -37,18 +40,47 @@ def decoded_images(
     places = [int(place) for place in index]
     pixels = np.zeros((len(places), card.channels, *card.size), dtype=np.uint8)
 
+    faults: list[str] = []
+
     def fill(position: int) -> str | None:
         try:
-            image = decoded(opened(places[position]), framing)
+            image = _patiently(lambda: decoded(opened(places[position]), framing))
         except Unreadable as reason:
             return f"{ids[places[position]]} {reason}"
+        except Fault as fault:
+            faults.append(f"{ids[places[position]]} {fault}")
+            return None
         if image.shape != pixels.shape[1:]:
             return f"{ids[places[position]]} is no longer {_sides(card.size)}"
         pixels[position] = image
         return None
 
     reasons = in_parallel(fill, range(len(places)))
+    if faults:
+        raise NotRead(
+            f"{len(faults)} of {len(places)} images of `{card.name}` could not be read: {min(faults)}",
+            hint="nothing is recorded for them; once they can be read, the same command goes on",
+        )
     return Images(torch.from_numpy(pixels), {i: reason for i, reason in enumerate(reasons) if reason is not None})
+
+
+def _patiently(read: Callable[[], NDArray[np.uint8]]) -> NDArray[np.uint8]:
+    """Reads again after a fault, a few times: networks recover."""
+    for pause in PAUSES:
+        try:
+            return read()
+        except Fault as fault:
+            if isinstance(fault.__cause__, FileNotFoundError):
+                raise
+            time.sleep(pause)
+        except OSError as error:  # opening failed, before there was anything to decode
+            if isinstance(error, FileNotFoundError) or not is_fault(error):
+                raise Fault(f"cannot be read: {error}") from error
+            time.sleep(pause)
+    try:
+        return read()
+    except OSError as error:
+        raise Fault(f"cannot be read: {error}") from error
 
 
 def framed(channels: int, size: int | None, resize: int | None) -> Framing:

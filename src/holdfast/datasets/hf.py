@@ -89,7 +89,9 @@ def _encoded(name: str, split: str, found: Columns, framing: Framing) -> Encoded
             return io.BytesIO(value["bytes"])
         if isinstance(value, bytes):
             return io.BytesIO(value)
-        return Path(value["path"] if isinstance(value, dict) and value.get("path") else "missing")
+        if isinstance(value, dict) and value.get("path"):
+            return Path(value["path"])
+        return io.BytesIO()  # no image at all
 
     card = DatasetCard(
         name=f"{Path(name).name}-{split}",

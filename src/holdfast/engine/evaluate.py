@@ -18,9 +18,10 @@ import pyarrow
 import torch
 
 import holdfast
-from holdfast.core.errors import Absent, HoldfastError
+from holdfast.attacks.saved_loops import SavedLoops, saving
+from holdfast.core.errors import Absent, HoldfastError, NotRead
 from holdfast.core.intervals import wilson
-from holdfast.core.refs import Ref, Scenario
+from holdfast.core.refs import Ref, Scenario, digest
 from holdfast.core.registry import registry
 from holdfast.core.types import Classifier, Flag, Score
 from holdfast.engine.device import Width, device_name, full_precision, pick_device
@@ -167,6 +168,8 @@ class Evaluation:
         self.place = {name: i for i, name in enumerate(self.order)}
         self.ledger = Ledger.empty(len(self.order), self.job.run.precision)
         self.size = shard_size(self.width.value)  # stays, though the width may shrink
+        self.faults: list[NotRead] = []
+        self.states: list[str] = []  # where loops were saved, until their rows are kept
 
     @classmethod
     def of(cls, job: Job, store: Store, workshop: Workshop, wanted: Wanted, watcher: Watcher) -> Evaluation:
@@ -248,6 +251,9 @@ class Evaluation:
             for shard in shards:
                 if self.ledger.reached() is not None:
                     return
+                if isinstance(shard, NotRead):
+                    self.faults.append(shard)
+                    continue
                 under_way.append(self._measured(setting, shard))
                 if len(under_way) > ahead:
                     now = time.perf_counter()
@@ -257,10 +263,20 @@ class Evaluation:
                     break
         for measured in under_way:
             yield self._rows(measured, time.perf_counter() - begun)
+        if self.faults:
+            raise self._unfinished()
+
+    def _unfinished(self) -> NotRead:
+        first, others = self.faults[0], len(self.faults) - 1
+        more = f" (and {others} more shards likewise)" if others else ""
+        self.faults = []
+        left = len(self.order) - self.ledger.known
+        return NotRead(f"{first.problem}{more}; the run is unfinished, {left:,} samples are left", hint=first.hint)
 
     def _measured(self, setting: Setting, shard: Shard) -> Measured:
         def work(width: int) -> Measured:
-            return measure(setting, shard, width=width)
+            with self._saving(shard, width):
+                return measure(setting, shard, width=width)
 
         measured = self.width.recovering(work, self.watcher.note)
         fast = getattr(setting.model, "rough", None)
@@ -271,6 +287,24 @@ class Evaluation:
             self.workshop.quicken(self.job, self.wanted.speed, self.width.value, self.watcher.note)
             measured = self.width.recovering(work, self.watcher.note)
         return measured
+
+    @contextlib.contextmanager
+    def _saving(self, shard: Shard, width: int) -> Iterator[None]:
+        """Saves every few seconds where the attack on a shard stands, and goes on from there after a kill."""
+        if all(ref.kind != "attack" for ref, _ in self.job.changes):
+            yield
+            return
+        key, ids = self.job.run.key, [self.job.dataset.ids[i] for i in shard.index]
+        name = digest([ids, width, self.wanted.speed, device_name(self.device), versions()])
+        self.states.append(name)
+        with saving(
+            SavedLoops(
+                self.store.saved_state(key, name),
+                lambda data: self.store.save_state(key, name, data),
+                lambda said: self.watcher.working(self.job.run, said),
+            )
+        ):
+            yield
 
     def _rows(self, measured: Measured, seconds: float) -> Rows:
         predictions = measured.predictions()
@@ -296,6 +330,12 @@ class Evaluation:
         while fresh:
             self.store.add_part(fresh[0])
             self.kept.append(fresh.pop(0))
+        if not self.faults:
+            self._drop_states()
+
+    def _drop_states(self) -> None:
+        while self.states:
+            self.store.drop_state(self.job.run.key, self.states.pop())
 
     def _footer(self) -> Footer:
         about = device_name(self.device)

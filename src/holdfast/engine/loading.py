@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, NotRead
 from holdfast.core.types import Dataset, Images
 
 AHEAD = 2
@@ -27,8 +27,11 @@ class Shard:
     images: Images
 
 
-def shards_ahead(dataset: Dataset, shards: Sequence[NDArray[np.int64]]) -> Generator[Shard, None, None]:
-    """Yields every shard decoded, reading up to two ahead in a thread; an error there is raised here."""
+def shards_ahead(dataset: Dataset, shards: Sequence[NDArray[np.int64]]) -> Generator[Shard | NotRead, None, None]:
+    """Yields every shard decoded, or why it could not be read, reading up to two ahead in a thread.
+
+    Any other error there is raised here.
+    """
     ready: queue.Queue[Shard | BaseException | None] = queue.Queue(AHEAD)
     stopped = threading.Event()
 
@@ -43,7 +46,10 @@ def shards_ahead(dataset: Dataset, shards: Sequence[NDArray[np.int64]]) -> Gener
             for index in shards:
                 if stopped.is_set():
                     return
-                offer(Shard(index, dataset.images(index.tolist())))
+                try:
+                    offer(Shard(index, dataset.images(index.tolist())))
+                except NotRead as fault:
+                    offer(fault)
             offer(None)
         except BaseException as error:  # noqa: BLE001 - handed to the caller's thread
             offer(error)
@@ -52,7 +58,7 @@ def shards_ahead(dataset: Dataset, shards: Sequence[NDArray[np.int64]]) -> Gener
     thread.start()
     try:
         while (item := ready.get()) is not None:
-            if isinstance(item, BaseException):
+            if isinstance(item, BaseException) and not isinstance(item, NotRead):
                 raise item
             yield item
     finally:

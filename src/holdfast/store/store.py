@@ -2,6 +2,7 @@
 
 rows/RUN.parquet              complete runs; present means complete
 parts/RUN/SHARD.parquet       finished shards of a run under way; gone once the run is whole
+parts/RUN/SHARD.state         where the attack on a shard under way stands; gone once the shard is finished
 scores/NAME.KEY.parquet       scores that others published, as they were imported
 gallery/RUN.parquet           a few samples before and after, as PNG, for reports
 damaged/                      files that failed their check, kept for inspection, never read
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SUFFIX = ".parquet"
+STATE = ".state"  # of a shard under way: a torch file of tensors
 TAIL = 1 << 16  # bytes: the end of a file that holds its footer, nearly always
 UNREADABLE = (
     pa.ArrowException,
@@ -75,6 +77,17 @@ class Store:
         """Keeps a finished shard of a run under way. Names never clash, so two workers never write one file."""
         sealed = rows.sealed(rows.footer)
         self.files.write(f"parts/{rows.footer.key}/{uuid.uuid4().hex}{SUFFIX}", _encoded(sealed.table))
+
+    def save_state(self, key: str, name: str, data: bytes) -> None:
+        """Keeps where the loops of a shard stand; lost without harm, so only a full disk is worth an error."""
+        self.files.write(f"parts/{key}/{name}{STATE}", data)
+
+    def saved_state(self, key: str, name: str) -> bytes | None:
+        path = f"parts/{key}/{name}{STATE}"
+        return self.files.read(path) if self.files.exists(path) else None
+
+    def drop_state(self, key: str, name: str) -> None:
+        self.files.remove(f"parts/{key}/{name}{STATE}")
 
     def parts(self, key: str) -> list[Rows]:
         """The finished shards of a run under way; a damaged one is moved aside and done again."""

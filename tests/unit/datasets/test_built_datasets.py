@@ -14,7 +14,7 @@ from PIL import Image
 from pyarrow import parquet
 
 from holdfast import conformance
-from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.errors import HoldfastError, Misuse, NotRead
 from holdfast.datasets import load
 from holdfast.datasets.choosing import first, keyed_order
 from holdfast.datasets.matched import balanced, class_names, matches, plain
@@ -214,11 +214,11 @@ def test_a_matched_set_is_read_from_any_table(album: Path, ending: str) -> None:
         assert int(image[0, 0, 0]) == number
 
 
-def test_a_missing_image_is_a_failed_sample(album: Path) -> None:
+def test_a_missing_image_is_a_fault_and_no_sample(album: Path) -> None:
     (album / "0.png").unlink()
     made = load(f"matched:{album}/album.csv,classes={album}/classes.txt,at_least=8,per_class=8,size=8")
-    (reason,) = made.images(range(len(made.ids))).failed.values()
-    assert reason == "0.png is gone"
+    with pytest.raises(NotRead, match=r"1 of 16 images .* 0.png is gone"):
+        made.images(range(len(made.ids)))
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,23 @@
 from __future__ import annotations
 
+import errno
 import io
+import itertools
+import os
+import re
 import unicodedata
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.errors import HoldfastError, Misuse, NotRead
 from holdfast.core.types import Dataset
 from holdfast.core.values import value_text
 from holdfast.datasets import load
@@ -112,11 +119,51 @@ def test_a_truncated_image_is_black_with_a_reason_and_its_neighbours_are_whole(b
     assert images.pixels[0].max() > 0
 
 
-def test_a_file_that_changes_or_goes_after_the_listing_is_a_failed_sample(birds: Path) -> None:
+def test_a_file_that_changes_after_the_listing_is_a_failed_sample(birds: Path) -> None:
+    dataset = folder(str(birds))
+    saved(birds / "wren" / "a.png", size=(5, 5))
+    assert dataset.images(range(4)).failed == {2: "wren/a.png is no longer 8x8"}
+
+
+def test_a_file_that_goes_after_the_listing_is_a_fault_and_no_result(birds: Path) -> None:
     dataset = folder(str(birds))
     (birds / "wren" / "b.png").unlink()
-    saved(birds / "wren" / "a.png", size=(5, 5))
-    assert dataset.images(range(4)).failed == {2: "wren/a.png is no longer 8x8", 3: "wren/b.png is gone"}
+    with pytest.raises(NotRead, match=r"1 of 4 images .* wren/b.png is gone"):
+        dataset.images(range(4))
+
+
+FAULTS = (errno.EIO, errno.EACCES, errno.ESTALE, errno.EMFILE, errno.ENOMEM, errno.ETIMEDOUT, errno.ENOTCONN)
+
+
+@pytest.mark.parametrize("number", FAULTS)
+@pytest.mark.parametrize("lasting", [False, True])
+def test_a_fault_in_reading_is_tried_again_and_never_a_failed_sample(
+    birds: Path, monkeypatch: pytest.MonkeyPatch, number: int, lasting: bool
+) -> None:
+    dataset, faults = folder(str(birds)), itertools.count()
+    whole = dataset.images(range(4))
+    opened = Image.open
+
+    def failing(file: Any, *args: Any, **options: Any) -> Any:
+        if "wren/b" in str(file) and (lasting or next(faults) == 0):
+            raise OSError(number, os.strerror(number))
+        return opened(file, *args, **options)
+
+    monkeypatch.setattr(Image, "open", failing)
+    if lasting:
+        with pytest.raises(NotRead, match=re.escape(os.strerror(number))):
+            dataset.images(range(4))
+    else:
+        again = dataset.images(range(4))
+        assert not again.failed
+        assert torch.equal(again.pixels, whole.pixels)
+
+
+def test_running_out_of_memory_is_a_fault(birds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = folder(str(birds))
+    monkeypatch.setattr(Image, "open", Mock(side_effect=MemoryError))
+    with pytest.raises(NotRead):
+        dataset.images(range(4))
 
 
 def encoded(kind: str) -> bytes:
