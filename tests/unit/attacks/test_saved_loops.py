@@ -75,7 +75,7 @@ def test_kills_change_nothing(text: str, monkeypatch: pytest.MonkeyPatch) -> Non
     data, made, kills = None, None, 0
     # rounds between kills, few at first, then enough to end soon
     while made is None:
-        made, data = run(model, attack, rounds=7 + 10 * kills, data=data)
+        made, data = run(model, attack, rounds=2 * 3**kills, data=data)
         kills += made is None
     assert kills > 1, "nothing was killed, the test says nothing"
     assert torch.equal(made.images, whole.images)
