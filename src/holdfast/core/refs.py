@@ -93,8 +93,9 @@ class Run:
     """A model under a scenario, on a choice of samples; `key` names its rows.
 
     `weights` and `data` are digests of what the refs pointed to, so that new weights under an old path are a new run.
-    `samples` is how many of the keyed, stratified order were asked for (None: all); `precision` is the half-width of
-    the interval at which the run may stop.
+    `answers` is a digest of the label map, where there is one, and `behaviour` names how a model answers that can
+    change without its weights. `samples` is how many of the keyed, stratified order were asked for (None: all);
+    `precision` is the half-width of the interval at which the run may stop.
     """
 
     model: Ref
@@ -104,12 +105,15 @@ class Run:
     precision: float | None = None
     weights: str = ""
     data: str = ""
+    answers: str = ""
+    behaviour: str = ""
 
     @property
     def family(self) -> str:
         """The same for every choice of samples: rows of one family may stand in for each other."""
         scenario = [part.identity for part in self.scenario.parts]
-        return digest([self.model.identity, self.weights, scenario, self.data, self.seed])
+        more = [self.answers, self.behaviour] if self.answers or self.behaviour else []
+        return digest([self.model.identity, self.weights, scenario, self.data, self.seed, *more])
 
     @property
     def key(self) -> str:

@@ -11,7 +11,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -28,6 +28,7 @@ from holdfast.engine.device import Width, full_precision, pick_device
 from holdfast.engine.evaluate import Evaluation, expected, foreign
 from holdfast.engine.jobs import Wanted, Workshop
 from holdfast.engine.watch import Expected, Silent
+from holdfast.models.classifier import TorchClassifier, borrowed
 from holdfast.store import Store
 
 MOST_UNDER_WAY = 4  # runs an actor has at hand
@@ -170,7 +171,7 @@ class Actor:
         device = pick_device(self.home.device)
         if device.type == "cpu":
             torch.set_num_threads(1)  # there are as many actors as cores
-        self.workshop = Workshop(device)
+        self.workshop = Workshop(device, self.store, self.notes.note)
         warnings.simplefilter("always", HoldfastWarning)
         warnings.showwarning = self._warned
         return platform.node()
@@ -220,6 +221,7 @@ class Actor:
             with self.busy:
                 rows = evaluation.rows(shard)
             self.store.add_part(rows)
+            evaluation.drop_states()
             seconds += rows.footer.seconds
             found.append((places, np.asarray(rows.correct)))
         return Shared(tuple(found), seconds)
@@ -248,7 +250,10 @@ class Actor:
             import ray
             from ray import cloudpickle
 
-            self.unpacked[asked.model.key] = cloudpickle.loads(ray.get(asked.model.content))
+            model = cloudpickle.loads(ray.get(asked.model.content))
+            if isinstance(model, TorchClassifier):
+                self.open.enter_context(borrowed([model]))
+            self.unpacked[asked.model.key] = model
         return self.unpacked[asked.model.key]
 
     def _evaluation(self, ticket: Ticket) -> Evaluation:
@@ -258,6 +263,7 @@ class Actor:
             return known
         with self.busy:
             job = self.workshop.job(self._model(ticket.asked), ticket.asked.scenario, self.home.wanted)
+            job = replace(job, run=replace(job.run, behaviour=ticket.run.behaviour))
             if job.run.key != ticket.run.key:
                 what = "weights" if job.run.weights != ticket.run.weights else "data"
                 raise HoldfastError(

@@ -26,13 +26,14 @@ from holdfast.core.registry import registry
 from holdfast.core.types import Classifier, Flag, Score
 from holdfast.engine.device import Width, device_name, full_precision, pick_device
 from holdfast.engine.gallery import add_pictures
-from holdfast.engine.jobs import Job, Wanted, Workshop, read_models, read_scenarios
+from holdfast.engine.jobs import Job, Wanted, Workshop, is_weak, read_models, read_scenarios
 from holdfast.engine.ledger import Ledger
 from holdfast.engine.loading import Shard, shards_ahead
 from holdfast.engine.measure import Measured, Setting, measure
 from holdfast.engine.order import evenly
 from holdfast.engine.trust import tally_flags
-from holdfast.engine.watch import Expected, Silent, Watcher
+from holdfast.engine.watch import Expected, Spoken, Watcher
+from holdfast.models.classifier import borrowed
 from holdfast.models.fast import FastModel, Speed
 from holdfast.store import Footer, Rows, Store
 from holdfast.store.files import NoRoom
@@ -73,16 +74,16 @@ def evaluate(
     `speed` is about gradients on a GPU: `exact` is float32; the others are float16, tried against float32 on this model
     before they are used, and float32 confirms every success.
     """
-    watcher = watcher or Silent()
+    watcher = watcher or Spoken()
     store = Store(store) if isinstance(store, str) else store
     wanted = Wanted(seed, samples, precision, batch_size, speed)
     asked_models, asked_scenarios = read_models(_listed(models)), read_scenarios(_listed(scenarios))
-    workshop = Workshop(pick_device(device))
+    workshop = Workshop(pick_device(device), store, watcher.note)
     coming = expected(asked_scenarios, workshop, wanted, watcher)
     workshop.ahead = sum(run.samples * run.backwards for run in coming)
     watcher.planned(coming * len(asked_models))
     outcomes: dict[tuple[int, str], Outcome] = {}
-    with full_precision():
+    with full_precision(), borrowed(asked_models):
         for place, model in enumerate(asked_models):
             for scenario in evenly(asked_scenarios):
                 name = str(model) if isinstance(model, Ref) else model.card.name
@@ -97,7 +98,11 @@ def evaluate(
                     if not isinstance(error, Absent):  # said once for all its scenarios
                         watcher.note(f"{name} under {scenario}: {failure}")
                 outcomes[place, scenario.key] = outcome
-    return [outcomes[place, scenario.key] for place in range(len(asked_models)) for scenario in asked_scenarios]
+    ordered = [outcomes[place, scenario.key] for place in range(len(asked_models)) for scenario in asked_scenarios]
+    reused = sum(outcome.rows is not None and not outcome.fresh for outcome in ordered)
+    if reused and isinstance(watcher, Spoken):
+        watcher.note(f"{reused} of {len(ordered)} runs were measured before: their rows in {store.url} are used again")
+    return ordered
 
 
 def expected(scenarios: Sequence[Scenario], workshop: Workshop, wanted: Wanted, watcher: Watcher) -> list[Expected]:
@@ -178,7 +183,8 @@ class Evaluation:
         width = Width(wanted.batch_size or Width.for_model(job.model, card, workshop.device).value)
         workshop.quicken(job, wanted.speed, width.value, watcher.note)
         evaluation = cls(job, store, workshop, wanted, width, workshop.flags(job), watcher)
-        evaluation.adopt([*store.siblings(job.footer), *store.parts(job.run.key)])
+        pieces = [*store.siblings(job.footer), *store.parts(job.run.key)]
+        evaluation.adopt([rows for rows in pieces if not is_weak(rows.footer)])
         return evaluation
 
     @property
@@ -331,9 +337,9 @@ class Evaluation:
             self.store.add_part(fresh[0])
             self.kept.append(fresh.pop(0))
         if not self.faults:
-            self._drop_states()
+            self.drop_states()
 
-    def _drop_states(self) -> None:
+    def drop_states(self) -> None:
         while self.states:
             self.store.drop_state(self.job.run.key, self.states.pop())
 

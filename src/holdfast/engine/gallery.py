@@ -63,7 +63,7 @@ def explain(store: Store, key: str, sample: str, *, device: str = "auto") -> Exp
     footer = rows.footer
     if sample not in rows.ids:
         raise unknown(f"sample in run {footer.key}", sample, rows.ids[:2000])
-    workshop = Workshop(pick_device(device))
+    workshop = Workshop(pick_device(device), store)
     job = workshop.job(
         registry.bind("model", footer.model_full),
         registry.scenario(footer.scenario_full),

@@ -19,6 +19,7 @@ from holdfast.core.refs import Ref, Run, Scenario
 from holdfast.core.registry import registry
 from holdfast.core.types import Change, Classifier, Dataset, DatasetCard, Flag, ModelCard
 from holdfast.core.values import number_text
+from holdfast.engine.behaviour import Probe, is_code, known_behaviours, matched, name_of, probe_images, probed
 from holdfast.engine.fast_versions import FastVersions
 from holdfast.engine.loading import on_device
 from holdfast.engine.measure import Setting
@@ -29,10 +30,12 @@ from holdfast.models import TorchClassifier, load
 from holdfast.models.answering import answering
 from holdfast.models.check import check
 from holdfast.models.fast import Speed
+from holdfast.store import Store
 from holdfast.store.footer import Footer
 
 Item = TypeVar("Item")
 PROBES = 16  # images a check looks at
+AFTER_BFLOAT16 = "-2"  # the version of runs whose first rows were made in bfloat16
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,7 @@ class Job:
     changes: tuple[tuple[Ref, Change], ...]
     said: Said | None = None
     notes: dict[str, str] = field(default_factory=dict)  # for the footer: how the run was made
+    probe: Probe = ()  # what the model answers on probe images, where it is code
 
     @cached_property
     def order(self) -> NDArray[np.int64]:
@@ -80,7 +84,7 @@ class Job:
         footer = Footer.of(self.run, self.model.card, self.dataset.card, len(self.dataset.ids))
         answers = self.dataset.card.answers
         facts = {} if answers is None else {"answers": answers.words}
-        return replace(footer, command=command(self.run), facts=facts | self.notes)
+        return replace(footer, command=command(self.run), facts=facts | self.notes, probe=self.probe)
 
     def setting(self, device: torch.device) -> Setting:
         source = self.run.scenario.dataset
@@ -90,8 +94,12 @@ class Job:
 class Workshop:
     """Loads each model and dataset once, checks each pair once, and keeps one model at a time."""
 
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
+    def __init__(
+        self, device: torch.device, store: Store | None = None, said: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """`store`: whose rows a model that is code may use again; `said` hears where it may not."""
+        self.device, self.store, self.told = device, store, said
+        self.behaviours: dict[tuple[str, ...], tuple[str, Probe]] = {}
         self.datasets: dict[str, Dataset] = {}
         self.loaded: tuple[Ref, Classifier] | None = None
         self.mapped: dict[tuple[int, LabelMap], Classifier] = {}
@@ -142,7 +150,10 @@ class Workshop:
             precision=wanted.precision,
             weights=classifier.card.weights,
             data=dataset.card.fingerprint,
+            answers=getattr(classifier, "label_map", ""),
         )
+        run, probe = self._behaving(run, classifier, dataset)
+        run = self._not_weak(run)
         changes = tuple((part, registry.build(part)) for part in scenario.changes)
         for part, change in changes:
             if change.cost.backwards and not classifier.card.differentiable:
@@ -150,7 +161,40 @@ class Workshop:
                     f"`{classifier.card.name}` gives no gradients, which `{part.name}` needs",
                     hint="use corruptions and black-box attacks, or a source with gradients such as `file:`, `python:`",
                 )
-        return Job(run, classifier, dataset, changes, self.said)
+        return Job(run, classifier, dataset, changes, self.said, probe=probe)
+
+    def _not_weak(self, run: Run) -> Run:
+        """The run under another key where the store's rows of it were made by an attack weaker than it is now."""
+        footer = None if self.store is None else self.store.footer(run.key)
+        if footer is None or not is_weak(footer):
+            return run
+        self.told(
+            f"the rows of `{run.model}` under `{run.scenario}` were made with gradients in bfloat16, which attack "
+            "weaker: it is measured as another run, and those rows stay"
+        )
+        return replace(run, behaviour=f"{run.behaviour}{AFTER_BFLOAT16}")
+
+    def _behaving(self, run: Run, model: Classifier, dataset: Dataset) -> tuple[Run, Probe]:
+        """The run under the name of the model's behaviour, where it can change without its weights."""
+        if not is_code(run.model, run.weights):
+            return run, ()
+        key = (str(id(model)), run.weights, run.data, run.scenario.dataset.key, run.answers)
+        if key not in self.behaviours:
+            probe = probed(model, probe_images(dataset, self.device))
+            known = (
+                []
+                if self.store is None
+                else known_behaviours(self.store.footers().values(), run.model.full, run.weights, run.data, run.answers)
+            )
+            name = matched(probe, known)
+            if name is None and known:
+                self.told(
+                    f"`{run.model}` answers otherwise than when its rows on `{run.scenario.dataset}` were made: "
+                    "it is measured as another run, and those rows stay"
+                )
+            self.behaviours[key] = name or name_of(probe), probe
+        name, probe = self.behaviours[key]
+        return replace(run, behaviour=name), probe
 
     def quicken(self, job: Job, speed: Speed, width: int, said: Callable[[str], None]) -> None:
         """Gives the model of a job that follows gradients on a GPU its fast version, where it has one to trust."""
@@ -169,6 +213,11 @@ class Workshop:
         if pair not in self.checked:
             self.checked[pair] = flags_on(job.model, job.dataset, self.device)
         return self.checked[pair]
+
+
+def is_weak(footer: Footer) -> bool:
+    """Whether the rows come from an attack with gradients in bfloat16, which left up to 9 points too many standing."""
+    return footer.facts.get("gradients", "").startswith("bfloat16")
 
 
 def flags_on(model: Classifier, dataset: Dataset, device: torch.device) -> tuple[Flag, ...]:

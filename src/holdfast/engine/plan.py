@@ -69,7 +69,7 @@ def plan(
 ) -> list[Planned]:
     """Every run in the order it would be made."""
     wanted = wanted or Wanted()
-    workshop = Workshop(pick_device(device))
+    workshop = Workshop(pick_device(device), store)
     asked = read_scenarios(scenarios)
     planned = []
     with full_precision():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -59,6 +60,13 @@ class Silent:
     def ended(self, run: Run, said: str, standing: Score | None) -> None: ...
 
     def note(self, text: str) -> None: ...
+
+
+class Spoken(Silent):
+    """Says on stderr what a caller in Python should know: notes, and where rows were used again."""
+
+    def note(self, text: str) -> None:
+        sys.stderr.write(f"holdfast: {text}\n")
 
 
 class Horizon:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.core.labels import LabelMap
+from holdfast.core.refs import digest
 from holdfast.core.types import Classifier
 from holdfast.models.classifier import TorchClassifier, device_of
 
@@ -34,7 +35,14 @@ def answering(model: Classifier, answers: LabelMap) -> Classifier:
     net.training = model.net.training
     mapped = TorchClassifier(net, replace(model.card, classes=answers.classes))
     mapped.was_training = model.was_training
+    mapped.live = model.live
+    mapped.label_map = map_digest(answers, model.label_map)
     return mapped
+
+
+def map_digest(answers: LabelMap, before: str = "") -> str:
+    """What the answers depend on besides the model; `before`: of a map that comes first."""
+    return digest([before, answers.known, answers.groups, answers.other, answers.merge])
 
 
 class Answers(nn.Module):
@@ -81,6 +89,7 @@ class Answering:
     def __init__(self, model: Classifier, answers: LabelMap) -> None:
         self.model, self.answers = model, Answers(answers)
         self.card = replace(model.card, classes=answers.classes)
+        self.label_map = map_digest(answers, getattr(model, "label_map", ""))
         rough = getattr(model, "rough", None)
         self.rough = None if rough is None else RoughAnswering(rough, self.answers)
 

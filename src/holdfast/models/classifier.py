@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -18,11 +19,15 @@ class TorchClassifier(nn.Module):
     """A network and its card: logits for images in [0, 1].
 
     `was_training` remembers whether any part of the network was in training mode when it was wrapped. Making one
-    changes nothing in the network; `wrap` and `load` put it in evaluation mode and freeze its parameters. `rough`,
-    where there is one, answers quicker in lower precision: for gradients, never for scores.
+    changes nothing in the network. One that is `live` is somebody's own module: it answers in evaluation mode and is
+    left as it was; `borrowed` puts it into that mode for a while. `rough`, where there is one, answers quicker in lower
+    precision: for gradients, never for scores.
     """
 
+    live = False
+
     rough: Callable[[Tensor], Tensor] | None = None
+    label_map: str = ""  # digest of the map that its logits go through, where there is one
 
     def __init__(self, net: nn.Module, card: ModelCard) -> None:
         super().__init__()
@@ -41,6 +46,13 @@ class TorchClassifier(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         if images.requires_grad and self.cannot_take:
             raise HoldfastError(self.cannot_take, hint="use an attack that only looks at logits, such as Square")
+        if self.live and any(part.training for part in self.net.modules()):
+            with modes_kept(self.net):
+                self.net.eval()
+                return self._logits(images)
+        return self._logits(images)
+
+    def _logits(self, images: Tensor) -> Tensor:
         logits: Tensor = self.net(images)
         return logits
 
@@ -103,6 +115,31 @@ def device_of(module: object) -> torch.device | None:
     """Where the first parameter or buffer lives; None for what has none."""
     tensors = (*module.parameters(), *module.buffers()) if isinstance(module, nn.Module) else ()
     return tensors[0].device if tensors else None
+
+
+@contextmanager
+def borrowed(models: Sequence[object]) -> Iterator[None]:
+    """Live models in evaluation mode, frozen and with the digest of their weights as they are now.
+
+    Afterwards they are as before, mode, `requires_grad` and device of every part, so that a training loop can go on.
+    """
+    live = [model for model in models if isinstance(model, TorchClassifier) and model.live]
+    with ExitStack() as stack:
+        for model in live:
+            stack.enter_context(modes_kept(model))
+            stack.callback(_restore, model.net, device_of(model.net), [p.requires_grad for p in model.net.parameters()])
+            stack.callback(setattr, model, "live", True)
+            model.eval().requires_grad_(False)
+            model.live = False
+            model.card = replace(model.card, weights=weights_digest(model.net) if model.net.state_dict() else "")
+        yield
+
+
+def _restore(net: nn.Module, device: torch.device | None, wanted: Sequence[bool]) -> None:
+    if device is not None and device_of(net) != device:
+        net.to(device)
+    for parameter, flag in zip(net.parameters(), wanted, strict=True):
+        parameter.requires_grad_(flag)
 
 
 @contextmanager

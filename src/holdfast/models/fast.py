@@ -39,7 +39,7 @@ class FastModel:
     def __init__(self, model: TorchClassifier, images: Tensor, *, width: int, speed: Speed) -> None:
         """`images`: a few real ones, to try it on."""
         self.out_of_range = torch.zeros((), dtype=torch.int64, device=images.device)
-        net = copy.deepcopy(model.net)
+        net = copy.deepcopy(model.net).eval()
         without_norms = folded(net)
         self.words = "float16, first layer float32" + ", norms folded" * (without_norms is not net)
         self.weak: frozenset[Hashable] = frozenset()

@@ -51,13 +51,20 @@ def wrap(
     threats: tuple[str, ...] = (),
     device: str | torch.device | None = None,
 ) -> TorchClassifier:
-    """A live module as a classifier. The module itself goes into evaluation mode and its parameters are frozen.
+    """A live module as a classifier. The module answers in evaluation mode and stays as it is: mode, gradients, device.
 
-    In a training loop use `TorchClassifier(net, card)`, which leaves the module as it is.
+    Weights are read when it is evaluated, so one classifier serves a whole training loop.
     """
+    if device is not None:
+        net.to(device)
     classifier = described(net, name=name, classes=classes, channels=channels, size=size, mean=mean, std=std)
-    classifier.card = replace(classifier.card, trained_on=trained_on, threats=threats)
-    return prepared(classifier, source="live", device=device)
+    count = sum(parameter.numel() for parameter in net.parameters())
+    weights = weights_digest(classifier.net) if classifier.net.state_dict() else ""
+    classifier.card = replace(
+        classifier.card, source="live", trained_on=trained_on, threats=threats, weights=weights, parameters=count
+    )
+    classifier.live = True
+    return classifier
 
 
 def prepared(

@@ -37,7 +37,7 @@ class Footer:
     """Everything needed to read the rows, to trust them and to make them again.
 
     `right`, `in_top5` and `failed` count the rows, so that a board needs none of them; None where nobody counted, and
-    `in_top5` where the rows have no ranks.
+    `in_top5` where the rows have no ranks. `probe` is what the model answered on probe images, where it is code.
     """
 
     key: str
@@ -74,6 +74,9 @@ class Footer:
     right: int | None = None
     in_top5: int | None = None
     failed: int | None = None
+    answers: str = ""
+    behaviour: str = ""
+    probe: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, run: Run, card: ModelCard, dataset: DatasetCard, population: int) -> Footer:
@@ -93,6 +96,8 @@ class Footer:
             precision=run.precision,
             weights=run.weights,
             data=run.data,
+            answers=run.answers,
+            behaviour=run.behaviour,
             card=card,
             classes=dataset.classes,
             population=population,
@@ -131,7 +136,7 @@ class Footer:
             )
         known = {f.name for f in fields(cls)}
         made = {name: value for name, value in record.items() if name in known}
-        return cls(**made | {name: make(record[name]) for name, make in compounds.items()})
+        return cls(**made | {name: make(record[name]) for name, make in compounds.items() if name in record})
 
 
 def _card(record: dict[str, Any]) -> ModelCard:
@@ -145,6 +150,7 @@ compounds: dict[str, Callable[[Any], Any]] = {  # fields that JSON gives back as
     "versions": dict,
     "facts": dict,
     "tallies": dict,
+    "probe": tuple,
     "flags": lambda record: tuple(Flag(**flag) for flag in record),
 }
 

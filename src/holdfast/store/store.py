@@ -148,6 +148,11 @@ class Store:
             raise HoldfastError(f"no rows of run {key} in {self.url}", hint="`holdfast status` lists what there is")
         return self._read(_row_name(key))
 
+    def footer(self, key: str) -> Footer | None:
+        """The footer of one finished run; None where there is none."""
+        entry = self.index.entries().get(_row_name(key))
+        return None if entry is None else entry.footer
+
     def footers(self) -> dict[str, Footer]:
         """The footer of every finished run by key. What they count is as measured; `verify` holds it against the rows.
 

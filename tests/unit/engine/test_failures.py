@@ -159,8 +159,11 @@ def test_a_model_left_in_train_mode_is_flagged_and_evaluated_in_eval_mode(store:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Flatten(), nn.Dropout(0.9), nn.Linear(784, 10)).train()
     rows = rows_of(wrap(net, name="training", classes=10, channels=1), "fashion-mnist-2k", store=store, samples=20)
-    assert not net.training
     assert "train-mode" in {flag.name for flag in rows.footer.flags}
+    assert net.training, "the caller's module is as it was"
+    rows_again = rows_of(wrap(net.eval(), name="evaluated", classes=10, channels=1), "fashion-mnist-2k", store=store)
+    same = rows_again.predictions[[rows_again.ids.index(name) for name in rows.ids]]
+    assert (rows.predictions == same).all(), "no dropout was on"
 
 
 def test_zero_gradients_raise_a_flag(store: Store) -> None:

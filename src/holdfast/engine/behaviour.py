@@ -1,0 +1,112 @@
+"""How a model behaves: what it answers on a few images, kept with its runs and compared before rows are used again.
+
+Weights are part of a run's key. A model that is code can change without them: a live module, `python:`, a plug-in,
+anything without parameters. Its answers on probe images are kept with every run, as a few numbers per image. Rows are
+used again only where the answers now are those of then, up to what another device or batch size changes.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from holdfast.core.refs import Ref, digest
+from holdfast.core.registry import registry
+from holdfast.core.types import Classifier, Dataset
+from holdfast.engine.device import Width
+from holdfast.engine.loading import on_device
+from holdfast.engine.select import chosen
+from holdfast.store.footer import Footer
+
+NOISY, REAL = 8, 8  # probe images of each sort
+SIGHTS = 3  # projections of each image's logits
+TOLERANCE = 2e-4  # of the largest number: devices and batch sizes change logits in float32 by less than 1e-5
+SPREAD = 10.0  # times what the batch size alone changes is tolerated: models in half precision
+Probe = tuple[float, ...]
+
+
+class Known(NamedTuple):
+    """A behaviour that a store has rows of."""
+
+    name: str
+    probe: Probe
+
+
+def is_code(ref: Ref, weights: str) -> bool:
+    """Whether the model can change without its weights."""
+    if ref.kind == "object" or ref.name == "python" or not weights:
+        return True
+    return not registry.entry("model", ref.name).factory.__module__.startswith("holdfast.")
+
+
+def probe_images(dataset: Dataset, device: torch.device) -> Tensor:
+    """Noise, coarse noise and the first few images of the dataset's keyed order."""
+    card = dataset.card
+    draws = np.random.default_rng(zlib.crc32(b"probe"))
+    shape = (NOISY // 2, card.channels)
+    fine = torch.from_numpy(draws.random((*shape, *card.size), dtype=np.float32))
+    coarse = torch.from_numpy(draws.random((*shape, 4, 4), dtype=np.float32))
+    smooth = torch.nn.functional.interpolate(coarse, size=card.size, mode="bilinear")
+    index = chosen(dataset.ids, dataset.labels, REAL)
+    real = on_device(dataset.images(index.tolist()).pixels, device)
+    return torch.cat([fine.to(device), smooth.to(device), real])
+
+
+def probed(model: Classifier, images: Tensor) -> Probe:
+    """The model's answers in a few numbers: first the tolerance, then projections of its logits, image by image."""
+
+    def answered(width: int) -> NDArray[np.float64]:
+        parts = [images[i : i + width] for i in range(0, len(images), width)]
+        return np.concatenate([_sights(model(part.clone())) for part in parts])
+
+    with torch.no_grad():
+        together = Width(len(images)).recovering(answered, lambda _: None)
+        alone = np.concatenate([_sights(model(images[i : i + 1].clone())) for i in (0, len(images) - 1)])
+    moved = np.abs(alone - np.concatenate([together[:1], together[-1:]])).max()
+    tolerance = max(TOLERANCE, SPREAD * float(moved) / _scale(together))
+    return (min(tolerance, 0.1), *(float(value) for value in together.ravel()))
+
+
+def alike(one: Probe, other: Probe) -> bool:
+    """Whether two probes are those of one behaviour."""
+    if len(one) != len(other):
+        return False
+    a, b = np.array(one[1:]), np.array(other[1:])
+    return bool(np.abs(a - b).max(initial=0.0) <= max(one[0], other[0]) * max(_scale(a), _scale(b)))
+
+
+def matched(probe: Probe, known: Iterable[Known]) -> str | None:
+    """The name of the known behaviour that a probe belongs to."""
+    return next((one.name for one in known if alike(probe, one.probe)), None)
+
+
+def name_of(probe: Probe) -> str:
+    """A name for a behaviour that nobody has met."""
+    return digest([f"{value:.3g}" for value in probe[1:]])[:12]
+
+
+def known_behaviours(footers: Iterable[Footer], model: str, weights: str, data: str, answers: str) -> list[Known]:
+    """The behaviours that a store has rows of, for one model on one dataset; rows without a probe are none."""
+    found: dict[str, Known] = {}
+    for footer in footers:
+        if (footer.model_full, footer.weights, footer.data, footer.answers) == (model, weights, data, answers):
+            found.setdefault(footer.behaviour, Known(footer.behaviour, footer.probe))
+    return list(found.values())
+
+
+def _sights(logits: Tensor) -> NDArray[np.float64]:
+    """Per image: keyed projections of the logits around their mean, and the largest of them."""
+    values = np.nan_to_num(logits.detach().to("cpu", torch.float64).numpy(), nan=1e9, posinf=1e9, neginf=-1e9)
+    values = values - values.mean(axis=1, keepdims=True)
+    signs = np.random.default_rng(zlib.crc32(b"sights")).choice([-1.0, 1.0], (values.shape[1], SIGHTS))
+    return np.column_stack([values @ signs / np.sqrt(values.shape[1]), values.max(axis=1)])
+
+
+def _scale(values: Sequence[float] | NDArray[np.float64]) -> float:
+    return max(float(np.abs(values).max(initial=0.0)), 1e-12)
