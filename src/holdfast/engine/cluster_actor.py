@@ -26,7 +26,7 @@ from holdfast.core.types import Classifier
 from holdfast.engine.cluster_work import Asked, Ticket
 from holdfast.engine.device import Width, full_precision, pick_device
 from holdfast.engine.evaluate import Evaluation, expected, foreign
-from holdfast.engine.jobs import Wanted, Workshop
+from holdfast.engine.jobs import Wanted, Workshop, looked_up
 from holdfast.engine.watch import Expected, Silent
 from holdfast.models.classifier import TorchClassifier, borrowed
 from holdfast.store import Store
@@ -187,9 +187,9 @@ class Actor:
         """Looks a run up, measures it for so many seconds, and finishes it where nothing is left to share."""
         with self.busy:
             job = self.workshop.job(self._model(asked), asked.scenario, self.home.wanted)
-            if self.store.has(job.run.key):
-                samples = len(self.store.read(job.run.key))
-                return Ended(job.run, samples, samples, fresh=False)
+            job, rows = looked_up(job, self.store, self.notes.note)
+            if rows is not None:
+                return Ended(job.run, len(rows), len(rows), fresh=False)
             evaluation = Evaluation.of(job, self.store, self.workshop, self.home.wanted, self.notes)
             kept, missing = evaluation.ledger.known, len(evaluation.missing())
             begun = time.perf_counter()

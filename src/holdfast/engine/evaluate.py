@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import platform
+import re
 import time
 import traceback
 from collections import Counter, deque
@@ -26,7 +27,7 @@ from holdfast.core.registry import registry
 from holdfast.core.types import Classifier, Flag, Score
 from holdfast.engine.device import Width, device_name, full_precision, pick_device
 from holdfast.engine.gallery import add_pictures
-from holdfast.engine.jobs import Job, Wanted, Workshop, is_weak, read_models, read_scenarios
+from holdfast.engine.jobs import Job, Wanted, Workshop, is_weak, looked_up, read_models, read_scenarios
 from holdfast.engine.ledger import Ledger
 from holdfast.engine.loading import Shard, shards_ahead
 from holdfast.engine.measure import Measured, Setting, measure
@@ -37,9 +38,10 @@ from holdfast.models.classifier import borrowed
 from holdfast.models.fast import FastModel, Speed
 from holdfast.store import Footer, Rows, Store
 from holdfast.store.files import NoRoom
-from holdfast.store.rows import to_rows
+from holdfast.store.rows import to_rows, without
 
 KEEP_EVERY = 2.0  # seconds between writes of finished shards: what a kill can cost
+UNDECODED = re.compile(r" (cannot be read|is no longer|has pixels of)")  # reasons that a file itself gives
 Item = TypeVar("Item")
 
 
@@ -88,7 +90,7 @@ def evaluate(
             for scenario in evenly(asked_scenarios):
                 name = str(model) if isinstance(model, Ref) else model.card.name
                 try:
-                    job = workshop.job(model, scenario, wanted)
+                    job = workshop.job(model, scenario, wanted, recorded=True)
                     outcome = _done(job, store, workshop, wanted, pictures, watcher)
                 except NoRoom:
                     raise
@@ -142,15 +144,41 @@ def _listed(items: Item | Sequence[Item]) -> Sequence[Item]:
 
 
 def _done(job: Job, store: Store, workshop: Workshop, wanted: Wanted, pictures: int, watcher: Watcher) -> Outcome:
+    job, rows = looked_up(job, store, watcher.note)
     run = job.run
-    if store.has(run.key):
-        rows = store.read(run.key)
+    changed = () if rows is None else changed_samples(job, rows)
+    if rows is not None and not changed:
         watcher.began(run, len(rows), len(rows))
-        watcher.ended(run, "done before", _standing(rows))
+        watcher.ended(run, _said("done before", rows), _standing(rows))
         return Outcome(str(run.model), str(run.scenario), rows)
-    rows = Evaluation.of(job, store, workshop, wanted, watcher).finished(pictures)
-    watcher.ended(run, "measured", _standing(rows))
+    if changed:
+        watcher.note(f"{len(changed)} files of `{run.scenario.dataset}` without an image have changed: measured again")
+    if job.is_recorded:
+        job = replace(workshop.job(run.model, run.scenario, wanted), run=run)
+    evaluation = Evaluation.of(job, store, workshop, wanted, watcher, changed=changed)
+    if rows is not None:
+        evaluation.adopt([without(rows, changed)])
+    rows = evaluation.finished(pictures)
+    watcher.ended(run, _said("measured", rows), _standing(rows))
     return Outcome(str(run.model), str(run.scenario), rows, fresh=True)
+
+
+def changed_samples(job: Job, rows: Rows) -> tuple[str, ...]:
+    """Samples whose files held no image when the rows were made, and that read otherwise now."""
+    if not rows.footer.failed:
+        return ()
+    reasons = dict(zip(rows.ids, rows.table.column("reason").to_pylist(), strict=True))
+    failed = [name for name, reason in reasons.items() if reason and UNDECODED.search(reason)]
+    index = {name: i for i, name in enumerate(job.dataset.ids)}
+    try:
+        now = job.dataset.images([index[name] for name in failed]).failed if failed else {}
+    except NotRead:
+        return ()
+    return tuple(name for i, name in enumerate(failed) if now.get(i) != reasons[name])
+
+
+def _said(what: str, rows: Rows) -> str:
+    return f"{what}, {rows.footer.failed} failed" if rows.footer.failed else what
 
 
 @dataclass
@@ -177,14 +205,26 @@ class Evaluation:
         self.states: list[str] = []  # where loops were saved, until their rows are kept
 
     @classmethod
-    def of(cls, job: Job, store: Store, workshop: Workshop, wanted: Wanted, watcher: Watcher) -> Evaluation:
-        """The run with its width found and its model checked, and with the rows that are there already."""
+    def of(
+        cls,
+        job: Job,
+        store: Store,
+        workshop: Workshop,
+        wanted: Wanted,
+        watcher: Watcher,
+        *,
+        changed: Sequence[str] = (),
+    ) -> Evaluation:
+        """The run with its width found and its model checked, and with the rows that are there already.
+
+        `changed`: samples whose rows are not to be taken over.
+        """
         card = job.dataset.card
         width = Width(wanted.batch_size or Width.for_model(job.model, card, workshop.device).value)
         workshop.quicken(job, wanted.speed, width.value, watcher.note)
         evaluation = cls(job, store, workshop, wanted, width, workshop.flags(job), watcher)
         pieces = [*store.siblings(job.footer), *store.parts(job.run.key)]
-        evaluation.adopt([rows for rows in pieces if not is_weak(rows.footer)])
+        evaluation.adopt([without(rows, changed) for rows in pieces if not is_weak(rows.footer)])
         return evaluation
 
     @property

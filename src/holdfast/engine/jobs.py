@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeVar, get_args
+from pathlib import Path
+from typing import NamedTuple, TypeVar, get_args
 
 import numpy as np
 import torch
@@ -27,13 +29,14 @@ from holdfast.engine.memory import Remembering, Said
 from holdfast.engine.select import chosen
 from holdfast.engine.trust import TRIAL_SAMPLES, trials
 from holdfast.models import TorchClassifier, load
-from holdfast.models.answering import answering
+from holdfast.models.answering import answering, map_digest
 from holdfast.models.check import check
 from holdfast.models.fast import Speed
-from holdfast.store import Store
+from holdfast.store import Rows, Store
 from holdfast.store.footer import Footer
 
 Item = TypeVar("Item")
+WEIGHTS_FILE = "weights file"  # the fact of a footer that names its digest
 PROBES = 16  # images a check looks at
 AFTER_BFLOAT16 = "-2"  # the version of runs whose first rows were made in bfloat16
 
@@ -59,6 +62,17 @@ class Wanted:
             raise Misuse(f"--precision is a half-width between 0 and 50 %, got {100 * self.precision:g} %")
 
 
+@dataclass
+class RecordedModel:
+    """A model of which only the card is at hand."""
+
+    card: ModelCard
+    label_map: str = ""
+
+    def __call__(self, images: Tensor) -> Tensor:
+        raise AssertionError(f"`{self.card.name}` was not loaded, so it cannot answer for {len(images)} images")
+
+
 @dataclass(frozen=True)
 class Job:
     """One run, ready to go."""
@@ -70,6 +84,11 @@ class Job:
     said: Said | None = None
     notes: dict[str, str] = field(default_factory=dict)  # for the footer: how the run was made
     probe: Probe = ()  # what the model answers on probe images, where it is code
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the model is known from the store alone: enough to look rows up, not to measure."""
+        return isinstance(self.model, RecordedModel)
 
     @cached_property
     def order(self) -> NDArray[np.int64]:
@@ -100,6 +119,8 @@ class Workshop:
         """`store`: whose rows a model that is code may use again; `said` hears where it may not."""
         self.device, self.store, self.told = device, store, said
         self.behaviours: dict[tuple[str, ...], tuple[str, Probe]] = {}
+        self.files: dict[Path, str] = {}
+        self.cards: dict[tuple[str, str], ModelCard] | None = None
         self.datasets: dict[str, Dataset] = {}
         self.loaded: tuple[Ref, Classifier] | None = None
         self.mapped: dict[tuple[int, LabelMap], Classifier] = {}
@@ -130,13 +151,17 @@ class Workshop:
         answers = dataset.card.answers
         if answers is None or answers.is_whole:
             return model
+        if isinstance(model, RecordedModel):
+            return RecordedModel(replace(model.card, classes=answers.classes), map_digest(answers))
         place = (id(model), answers)
         if place not in self.mapped:
             self.mapped[place] = answering(model, answers)
         return self.mapped[place]
 
-    def job(self, model: Ref | Classifier, scenario: Scenario, wanted: Wanted) -> Job:
-        ref, classifier = self.model(model)
+    def job(self, model: Ref | Classifier, scenario: Scenario, wanted: Wanted, *, recorded: bool = False) -> Job:
+        """The run of a model under a scenario; `recorded`: without loading a model that the store knows already."""
+        known = self._recorded(model) if recorded and isinstance(model, Ref) else None
+        ref, classifier = self.model(model) if known is None or not isinstance(model, Ref) else (model, known)
         if classifier is not self.speaker:  # what one model said is nothing to another
             self.said.forget()
             self.speaker = classifier
@@ -153,7 +178,6 @@ class Workshop:
             answers=getattr(classifier, "label_map", ""),
         )
         run, probe = self._behaving(run, classifier, dataset)
-        run = self._not_weak(run)
         changes = tuple((part, registry.build(part)) for part in scenario.changes)
         for part, change in changes:
             if change.cost.backwards and not classifier.card.differentiable:
@@ -161,18 +185,35 @@ class Workshop:
                     f"`{classifier.card.name}` gives no gradients, which `{part.name}` needs",
                     hint="use corruptions and black-box attacks, or a source with gradients such as `file:`, `python:`",
                 )
-        return Job(run, classifier, dataset, changes, self.said, probe=probe)
+        file = None if not isinstance(model, Ref) else self.weights_file(model)
+        notes = {} if file is None else {WEIGHTS_FILE: file}
+        return Job(run, classifier, dataset, changes, self.said, notes, probe)
 
-    def _not_weak(self, run: Run) -> Run:
-        """The run under another key where the store's rows of it were made by an attack weaker than it is now."""
-        footer = None if self.store is None else self.store.footer(run.key)
-        if footer is None or not is_weak(footer):
-            return run
-        self.told(
-            f"the rows of `{run.model}` under `{run.scenario}` were made with gradients in bfloat16, which attack "
-            "weaker: it is measured as another run, and those rows stay"
-        )
-        return replace(run, behaviour=f"{run.behaviour}{AFTER_BFLOAT16}")
+    def weights_file(self, ref: Ref) -> str | None:
+        """The digest of the file that holds a model's weights; None where they come otherwise."""
+        if ref.kind != "model" or ref.name != "file":
+            return None
+        path = Path(str(ref.arg("path"))).expanduser()
+        if path not in self.files and path.is_file():
+            with path.open("rb") as file:
+                self.files[path] = hashlib.file_digest(file, "sha256").hexdigest()
+        return self.files.get(path)
+
+    def _recorded(self, ref: Ref) -> RecordedModel | None:
+        """The model by its card in the store, where its file is still that of then; one that is loaded is better."""
+        if self.store is None or (self.loaded is not None and self.loaded[0] == ref):
+            return None
+        file = self.weights_file(ref)
+        if file is None:
+            return None
+        if self.cards is None:
+            self.cards = {
+                (footer.model_full, footer.facts[WEIGHTS_FILE]): footer.card
+                for footer in self.store.footers().values()
+                if WEIGHTS_FILE in footer.facts and not footer.answers
+            }
+        card = self.cards.get((ref.full, file))
+        return None if card is None else RecordedModel(card)
 
     def _behaving(self, run: Run, model: Classifier, dataset: Dataset) -> tuple[Run, Probe]:
         """The run under the name of the model's behaviour, where it can change without its weights."""
@@ -213,6 +254,26 @@ class Workshop:
         if pair not in self.checked:
             self.checked[pair] = flags_on(job.model, job.dataset, self.device)
         return self.checked[pair]
+
+
+class Looked(NamedTuple):
+    """A job and the rows that the store has of it, None where it has none."""
+
+    job: Job
+    rows: Rows | None
+
+
+def looked_up(job: Job, store: Store, said: Callable[[str], None]) -> Looked:
+    """The rows of a job, and the job under another key where those in the store were made by a weaker attack."""
+    rows = store.find(job.run.key)
+    if rows is None or not is_weak(rows.footer):
+        return Looked(job, rows)
+    said(
+        f"the rows of `{job.run.model}` under `{job.run.scenario}` were made with gradients in bfloat16, which attack "
+        "weaker: it is measured as another run, and those rows stay"
+    )
+    job = replace(job, run=replace(job.run, behaviour=f"{job.run.behaviour}{AFTER_BFLOAT16}"))
+    return Looked(job, store.find(job.run.key))
 
 
 def is_weak(footer: Footer) -> bool:

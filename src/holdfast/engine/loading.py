@@ -67,9 +67,14 @@ def shards_ahead(dataset: Dataset, shards: Sequence[NDArray[np.int64]]) -> Gener
 
 
 def on_device(pixels: Tensor, device: torch.device) -> Tensor:
-    """Float32 images in [0, 1] on the device; bytes travel as bytes."""
+    """Float32 images in [0, 1] on the device, in plain order; bytes travel as bytes.
+
+    The strides of a single channel are arbitrary; a convolution may take them for channels last and answer in that
+    order, on which a network's own `view` fails.
+    """
     moved = pixels.to(device, non_blocking=True)
-    return moved.to(torch.float32) / 255.0 if moved.dtype == torch.uint8 else moved.to(torch.float32)
+    images = moved.to(torch.float32) / 255.0 if moved.dtype == torch.uint8 else moved.to(torch.float32)
+    return images.contiguous().flatten().view(images.shape)
 
 
 def out_of_range(images: Tensor) -> dict[int, str]:

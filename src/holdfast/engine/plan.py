@@ -17,7 +17,7 @@ from holdfast.core.refs import Ref, Scenario
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch, Classifier, Cost
 from holdfast.engine.device import Width, device_name, full_precision, pick_device
-from holdfast.engine.jobs import Job, Wanted, Workshop, read_models, read_scenarios
+from holdfast.engine.jobs import Job, Wanted, Workshop, looked_up, read_models, read_scenarios
 from holdfast.engine.loading import on_device
 from holdfast.engine.watch import BACKWARD
 from holdfast.store import Footer, Store
@@ -187,10 +187,11 @@ def passes(forwards: int, backwards: int) -> float:
 
 
 def _planned(job: Job, store: Store, device: torch.device, paces: dict[str, Pace]) -> Planned:
+    job, rows = looked_up(job, store, lambda _: None)
     samples, run = len(job.order), job.run
     costs = [change.cost for _, change in job.changes]
     cost = Cost(1 + sum(each.forwards for each in costs), sum(each.backwards for each in costs))
-    if store.has(run.key):
+    if rows is not None:
         return Planned(str(run.model), str(run.scenario), samples, samples, cost, 0.0)
     there = {name for rows in [*store.parts(run.key), *store.siblings(job.footer)] for name in rows.ids}
     done = sum(job.dataset.ids[i] in there for i in job.order)

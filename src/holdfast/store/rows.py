@@ -190,6 +190,14 @@ def joined(pieces: Sequence[Rows], order: Sequence[str], footer: Footer) -> Rows
     return Rows(table.take([place[name] for name in order]), footer).sealed(footer)
 
 
+def without(rows: Rows, ids: Sequence[str]) -> Rows:
+    """The rows of all samples but these."""
+    if not ids:
+        return rows
+    dropped = set(ids)
+    return Rows(rows.table.filter(pa.array([name not in dropped for name in rows.ids])), rows.footer)
+
+
 def is_named(table: pa.Table, footer: Footer) -> bool:
     """Whether the table has the columns of rows, and names the run, model and scenario of its footer throughout."""
     if table.schema.names != SCHEMA.names:

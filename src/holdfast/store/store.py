@@ -142,16 +142,16 @@ class Store:
         name = _row_name(key)
         return self.files.exists(name) and bool(list(self._sound([name])))
 
+    def find(self, key: str) -> Rows | None:
+        """The rows of a run, None where it is not done. A damaged file is moved aside, so that it is done again."""
+        name = _row_name(key)
+        return next(iter(self._sound([name])), None) if self.files.exists(name) else None
+
     def read(self, key: str) -> Rows:
         """The rows of a finished run, checked against their digest."""
         if not self.files.exists(_row_name(key)):
             raise HoldfastError(f"no rows of run {key} in {self.url}", hint="`holdfast status` lists what there is")
         return self._read(_row_name(key))
-
-    def footer(self, key: str) -> Footer | None:
-        """The footer of one finished run; None where there is none."""
-        entry = self.index.entries().get(_row_name(key))
-        return None if entry is None else entry.footer
 
     def footers(self) -> dict[str, Footer]:
         """The footer of every finished run by key. What they count is as measured; `verify` holds it against the rows.
