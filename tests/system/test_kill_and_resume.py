@@ -144,3 +144,36 @@ def test_ctrl_c_says_what_is_kept(tmp_path: Path, undisturbed: tuple[Rows, float
     assert "Traceback" not in said
     assert started(tmp_path).wait(timeout=300) == 0
     assert only_run(tmp_path).footer.digest == undisturbed[0].footer.digest
+
+
+LONG = [
+    "evaluate",
+    "fashion-at-linf",
+    "--scenario",
+    "fashion-mnist-2k+autoattack-linf:radius=16/255",
+    "--samples",
+    "32",
+]
+
+
+@pytest.mark.slow
+def test_an_attack_longer_than_the_time_between_kills_ends_with_the_rows_of_an_undisturbed_run(tmp_path: Path) -> None:
+    """One shard, which takes several times as long as any process lives."""
+
+    def run(folder: str, patience: float | None) -> int:
+        words = [sys.executable, "-c", RUN, *LONG, "--pictures", "0", "--store", str(tmp_path / folder)]
+        process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+        try:
+            return process.wait(timeout=patience)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            return process.wait()
+
+    assert run("undisturbed", None) == 0
+    codes = []
+    while 0 not in codes:
+        codes.append(run("killed", 12.0))
+        assert len(codes) < 60, "no progress"
+        assert set(codes) <= {0, -signal.SIGKILL}
+    assert len(codes) > 1, "it was never killed"
+    assert only_run(tmp_path / "killed").footer.digest == only_run(tmp_path / "undisturbed").footer.digest

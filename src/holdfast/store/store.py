@@ -11,6 +11,7 @@ index.parquet                 derived from the footers; delete it at any time
 
 from __future__ import annotations
 
+import contextlib
 import io
 import uuid
 import warnings
@@ -79,12 +80,15 @@ class Store:
         self.files.write(f"parts/{rows.footer.key}/{uuid.uuid4().hex}{SUFFIX}", _encoded(sealed.table))
 
     def save_state(self, key: str, name: str, data: bytes) -> None:
-        """Keeps where the loops of a shard stand; lost without harm, so only a full disk is worth an error."""
-        self.files.write(f"parts/{key}/{name}{STATE}", data)
+        """Keeps where the loops of a shard stand; a state that cannot be kept is no loss, since rows are what counts."""
+        with contextlib.suppress(HoldfastError, OSError):
+            self.files.write(f"parts/{key}/{name}{STATE}", data)
 
     def saved_state(self, key: str, name: str) -> bytes | None:
-        path = f"parts/{key}/{name}{STATE}"
-        return self.files.read(path) if self.files.exists(path) else None
+        """What was kept; None where nothing was, or it cannot be read."""
+        with contextlib.suppress(HoldfastError, OSError):
+            return self.files.read(f"parts/{key}/{name}{STATE}")
+        return None
 
     def drop_state(self, key: str, name: str) -> None:
         self.files.remove(f"parts/{key}/{name}{STATE}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import registry
 from holdfast.core.types import Score
 from holdfast.engine import evaluate as evaluate_module
+from holdfast.engine import jobs
 from holdfast.engine.evaluate import evaluate
 from holdfast.engine.jobs import Wanted, Workshop
 from holdfast.engine.loading import Shard
@@ -271,3 +273,22 @@ def _quiet_threads() -> Iterator[None]:
     assert not [thread for thread in threading.enumerate() if thread.name == "holdfast-decode"], (
         "a reader was left behind"
     )
+
+
+def test_finished_runs_of_a_file_model_are_answered_without_loading_it(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import holdfast.models.zoo as zoo
+
+    file = tmp_path / "own.safetensors"
+    file.write_bytes((Path(zoo.__file__).parent / "fashion-standard.safetensors").read_bytes())
+    asked = ["fashion-mnist-2k", "fashion-mnist-2k+pgd-linf:steps=2"]
+    first = evaluate(f"file:{file}", asked, store=store, samples=20)
+    with monkeypatch.context() as patch:
+        patch.setattr(jobs, "load", Mock(side_effect=AssertionError("loaded")))
+        again = evaluate(f"file:{file}", asked, store=Store(store.url), samples=20)
+    assert [outcome.fresh for outcome in again] == [False, False]
+    assert [outcome.rows.digest for outcome in again] == [outcome.rows.digest for outcome in first]
+    file.write_bytes((Path(zoo.__file__).parent / "fashion-noise.safetensors").read_bytes())
+    other = evaluate(f"file:{file}", asked, store=Store(store.url), samples=20)
+    assert all(outcome.fresh for outcome in other), "another file under the same name"
