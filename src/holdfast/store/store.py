@@ -80,7 +80,7 @@ class Store:
         self.files.write(f"parts/{rows.footer.key}/{uuid.uuid4().hex}{SUFFIX}", _encoded(sealed.table))
 
     def save_state(self, key: str, name: str, data: bytes) -> None:
-        """Keeps where the loops of a shard stand; a state that cannot be kept is no loss, since rows are what counts."""
+        """Keeps where the loops of a shard stand; one that cannot be kept is no loss, since rows are what counts."""
         with contextlib.suppress(HoldfastError, OSError):
             self.files.write(f"parts/{key}/{name}{STATE}", data)
 
