@@ -42,7 +42,12 @@ def add_pictures(store: Store, job: Job, rows: Rows, device: torch.device, width
     worst = most_wrong(rows, count)
     if worst:
         measured = _again(job, worst, device, width.value)
-        store.add_pictures(job.run.key, _pictures(worst, measured))
+        store.add_pictures(job.run.key, _pictures(worst, measured), rows=rows.footer.digest)
+
+
+def lacks_pictures(store: Store, rows: Rows, count: int) -> bool:
+    """Whether a finished run should have pictures and has none, or damaged ones."""
+    return count > 0 and not store.has_pictures(rows.footer.key, rows=rows.footer.digest) and bool(most_wrong(rows, 1))
 
 
 def most_wrong(rows: Rows, count: int) -> list[str]:

@@ -17,7 +17,7 @@ from holdfast.metrics.compare import Comparison, compare
 from holdfast.metrics.summary import Line, largest, line
 from holdfast.site.conditions import condition, group, labels, order, trail
 from holdfast.site.specimens import Specimen, specimens
-from holdfast.store.files import Damaged
+from holdfast.store.files import Unusable
 from holdfast.store.footer import Footer
 from holdfast.store.rows import Rows
 from holdfast.store.store import Store
@@ -140,7 +140,7 @@ class _Reader:
     def rows(self, footer: Footer) -> Rows | None:
         try:
             return self.store.read(footer.key)
-        except Damaged as error:
+        except Unusable as error:
             self.problems[footer.key] = error.problem
             return None
 
