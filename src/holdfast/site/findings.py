@@ -120,7 +120,10 @@ def findings(store: Store, model: str, *, beside: Collection[str] | None = None)
             clean = rows if reference.key == footer.key else reader.rows(reference)
         runs.append(_measured(named[footer.key], rows, clean, reader, rivals.get(condition(footer), [])))
     if not runs:
-        raise HoldfastError(f"no run of `{model}` in {store.url} can be read", hint="`holdfast verify` says why")
+        why = next(iter(reader.problems.values()), "they are gone")
+        raise HoldfastError(
+            f"no run of `{model}` in {store.url} can be read: {why}", hint="`holdfast verify` says more"
+        )
     return Findings(
         model=model,
         runs=tuple(runs),
@@ -142,6 +145,8 @@ class _Reader:
             return self.store.read(footer.key)
         except Unusable as error:
             self.problems[footer.key] = error.problem
+            if self.store.tell is not None:
+                self.store.left_aside(error.problem)
             return None
 
 

@@ -35,7 +35,7 @@ def decoded_rows(data: bytes, name: str) -> Rows:
     """
     try:
         file = pq.ParquetFile(io.BytesIO(data))
-        footer = footer_of(file.metadata.metadata, name, file.schema_arrow)
+        footer = footer_of(file.metadata, name)
         _check_claims(file.metadata, footer, len(data), name)
         table = file.read()
         is_sound = is_named(table, footer) and table.num_rows == footer.n and digest(table) == footer.digest
@@ -52,22 +52,23 @@ def decoded_footer(data: bytes, name: str) -> Footer:
     """The footer of a file from its bytes or their end."""
     try:
         about = pq.read_metadata(pa.BufferReader(data))
-        return footer_of(about.metadata, name, about.schema.to_arrow_schema())
+        return footer_of(about, name)
     except (HoldfastError, MemoryError):
         raise
     except NOT_PARQUET as error:
         raise Damaged(f"{name} is not a whole Parquet file: {error}", hint=HINT) from error
 
 
-def footer_of(metadata: dict[bytes, bytes] | None, name: str, schema: pa.Schema | None = None) -> Footer:
+def footer_of(about: pq.FileMetaData, name: str) -> Footer:
     """The footer in the metadata of a file of this name."""
+    metadata = about.metadata or {}
     try:
-        footer = Footer.from_metadata(metadata or {})
+        footer = Footer.from_metadata(metadata)
     except OtherFormat as error:
         raise Foreign(f"{name} has {error.problem}", hint=error.hint) from error
     if footer is None:
         problem = f"{name} has no footer of holdfast's, or a damaged one"
-        is_ours = FOOTER_KEY in (metadata or {}) or (schema is not None and schema.names == SCHEMA.names)
+        is_ours = FOOTER_KEY in metadata or about.schema.to_arrow_schema().names == SCHEMA.names
         raise Damaged(problem, hint=HINT) if is_ours else Foreign(problem, hint=LEFT)
     if not belongs(name, footer.key):
         raise Damaged(f"{name} holds the rows of run {footer.key}", hint=HINT)

@@ -104,12 +104,8 @@ class Files:
         """All bytes of a file."""
         if not self.is_local:
             return bytes(self.fs.cat_file(self.path(name)))
-        try:
+        with _links_told(self.path(name)):
             about = os.stat(self.path(name))  # noqa: PTH116 - as `size`
-        except FileNotFoundError:
-            if Path(self.path(name)).is_symlink():
-                raise OSError(errno.ELOOP, "it is a link that leads nowhere") from None
-            raise
         if not stat.S_ISREG(about.st_mode):  # reading a pipe would wait for ever
             raise OSError(errno.EISDIR, NO_FILE)
         data = bytes(self.fs.cat_file(self.path(name)))
@@ -120,7 +116,7 @@ class Files:
         """The last bytes of a file, all of it where it is shorter."""
         if not self.is_local:
             return bytes(self.fs.cat_file(self.path(name), start=-size))
-        with Path(self.path(name)).open("rb") as file:
+        with _links_told(self.path(name)), Path(self.path(name)).open("rb") as file:
             whole = os.fstat(file.fileno()).st_size
             file.seek(max(0, whole - size))
             data = file.read()
@@ -255,6 +251,17 @@ def _entry_stamp(entry: os.DirEntry[str]) -> str | None:
         if not entry.is_symlink():
             raise
         return f"link {error.errno}"  # in a loop, or one that leads nowhere: reading it says so
+
+
+@contextlib.contextmanager
+def _links_told(path: str) -> Iterator[None]:
+    """A link that leads nowhere is no file that is gone: it stays, and is told."""
+    try:
+        yield
+    except FileNotFoundError:
+        if Path(path).is_symlink():
+            raise OSError(errno.ELOOP, "it is a link that leads nowhere") from None
+        raise
 
 
 def _local_stamp(about: os.stat_result) -> str:

@@ -134,7 +134,7 @@ class Footer:
                 raise OtherFormat(problem, hint=HINT)
             made = {name: make(record[name]) for name, make in compounds.items() if name in record}
             footer = _made_of(cls, record | made)
-            json.dumps(record, ensure_ascii=False).encode()  # half of a surrogate pair is no text
+            _check_text(record)
         except (TypeError, ValueError, AttributeError, RecursionError) as error:
             raise OtherFormat(f"a footer that this installation cannot read: {error}", hint=HINT) from error
         return footer
@@ -164,6 +164,11 @@ def _plain_fields(kind: Any) -> dict[str, tuple[type, ...]]:
     words = {f.name: str(f.type).split(" | ") for f in fields(kind)}
     plain = {name: said for name, said in words.items() if set(said) <= KINDS.keys()}
     return {name: tuple(kind for word in said for kind in KINDS[word]) for name, said in plain.items()}
+
+
+def _check_text(record: object) -> None:
+    """Half of a surrogate pair is no text: nothing could print it, nor a table hold it."""
+    json.dumps(record, ensure_ascii=False).encode()
 
 
 def _texts(record: Any) -> tuple[str, ...]:

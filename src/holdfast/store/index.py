@@ -30,6 +30,7 @@ FEW = 5000  # names: a folder of so many is listed in milliseconds, every time
 REST = 10  # a larger one is listed again after this many times as long as listing it took
 WORTH = 100  # the table is written anew when one in so many entries is new
 SEAL_KEY = b"holdfast index"
+EDITED = {b"holdfast sealed", b"pandas"}  # what an editor leaves in the metadata when the seal is gone
 BLANK = b"0" * 64  # what stands in place of the seal while it is computed
 READERS = 8  # footers read at once: an object store answers each slowly and many together
 
@@ -40,7 +41,9 @@ COLUMNS = {
     field.name: pa.string() if field.name in OWN else PLAIN.get(str(field.type).removesuffix(" | None"), WORDS)
     for field in fields(Footer)
 }
-SCHEMA = pa.schema([("name", pa.string()), ("stamp", pa.string()), *COLUMNS.items()])
+SCHEMA = pa.schema(
+    [("name", pa.string()), ("stamp", pa.string()), *COLUMNS.items()], metadata={b"holdfast sealed": b"yes"}
+)
 
 
 class Entry(NamedTuple):
@@ -188,9 +191,9 @@ def decoded(data: bytes) -> dict[str, Entry]:
     """The entries of an index; nothing where another version wrote it. `Damaged` where it is not as it was written."""
     try:
         about = pq.read_metadata(io.BytesIO(data)).metadata or {}
-        if SEAL_KEY not in about:
+        if SEAL_KEY not in about and not EDITED & about.keys():
             return {}
-        if not _is_sealed(data, about[SEAL_KEY]):
+        if not _is_sealed(data, about.get(SEAL_KEY, b"")):
             raise Damaged(f"{NAME} does not match its seal: it was changed or damaged after writing", hint=HINT)
         table = pq.read_table(io.BytesIO(data))
         if not table.schema.equals(SCHEMA):

@@ -174,9 +174,13 @@ class Store:
     def footers(self) -> dict[str, Footer]:
         """The footer of every finished run by key. What they count is as measured; `verify` holds it against the rows.
 
-        A file without a sound footer is left out: `damaged` has it.
+        A file without a sound footer is left out: `damaged` has it. `CannotRead` where there are runs and none can be
+        read: an empty answer would be a wrong one.
         """
         found = {entry.footer.key: entry.footer for entry in list(self.index.entries().values())}
+        unread = [error for _, error in self.index.left_aside.values() if isinstance(error, CannotRead)]
+        if unread and not found:
+            raise unread[0]
         if self.tell is not None:
             for _, (_, error) in sorted(self.index.left_aside.items()):
                 self.left_aside(error.problem)
