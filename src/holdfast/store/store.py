@@ -97,7 +97,7 @@ class Store:
     def add_scores(self, scores: Scores) -> bool:
         """Keeps imported scores, written once: False where the same were there already."""
         name = scores_name(scores)
-        if self.files.exists(name):
+        if self._is_there(name, self.scores_in):
             return False
         self.files.write(name, to_parquet(scores))
         return True
@@ -105,7 +105,7 @@ class Store:
     def add_rows(self, rows: Rows) -> bool:
         """Keeps the rows of a run that others made; False where they were there already."""
         name = row_name(rows.footer.key)
-        if self.files.exists(name):
+        if self._is_there(name, self.rows_in):
             return False
         self.files.write(name, _encoded(rows.table))
         self.index.note(name, rows.footer)
@@ -137,17 +137,7 @@ class Store:
 
         An error where nobody can tell: a file in its place that cannot be read, or is not ours.
         """
-        name = row_name(key)
-        if not self.files.exists(name):
-            return False
-        try:
-            self.rows_in(name)
-        except FileNotFoundError:
-            return False
-        except Damaged as error:
-            self._move_aside(name, error)
-            return False
-        return True
+        return self._is_there(row_name(key), self.rows_in)
 
     def read(self, key: str) -> Rows:
         """The rows of a finished run, checked against their digest."""
@@ -269,13 +259,12 @@ class Store:
         """The rows of files for a run to take over: damage is moved, what is not ours is left, a fault is an error."""
         for name in names:
             try:
-                yield self.rows_in(name)
-            except FileNotFoundError:  # another worker was quicker
-                self.index.drop(name)
-            except Damaged as error:
-                self._move_aside(name, error)
+                rows = self._read_or_moved(name, self.rows_in)
             except Foreign as error:
                 self.left_aside(error.problem)
+            else:
+                if rows is not None:
+                    yield rows
 
     def _usable(self, names: Sequence[str]) -> list[Rows]:
         """The rows of files for a reader, who moves nothing."""
@@ -289,14 +278,29 @@ class Store:
                 self.left_aside(error.problem)
         return found
 
-    def _move_aside(self, name: str, error: Damaged) -> None:
-        self.index.drop(name)
-        aside = f"damaged/{name.replace('/', '-')}.{uuid.uuid4().hex[:6]}"
+    def _is_there(self, name: str, read: Callable[[str], object]) -> bool:
+        """Whether there is a sound file of this name; a damaged one is moved aside."""
+        return self.files.exists(name) and self._read_or_moved(name, read) is not None
+
+    def _read_or_moved(self, name: str, read: Callable[[str], Content]) -> Content | None:
+        """What a file holds; None where it is gone, or damaged and now moved aside."""
         try:
-            self.files.move(name, aside)
+            stamp = self.files.stamp(name)
+            try:
+                return read(name)
+            except Damaged as error:
+                if self.files.stamp(name) != stamp:  # another worker has put a sound file there meanwhile
+                    return read(name)
+                self._move_aside(name, error)
         except FileNotFoundError:  # another worker was quicker
-            return
-        warnings.warn(f"{error.problem}; moved to {aside}", HoldfastWarning, stacklevel=4)
+            pass
+        self.index.drop(name)
+        return None
+
+    def _move_aside(self, name: str, error: Damaged) -> None:
+        aside = f"damaged/{name.replace('/', '-')}.{uuid.uuid4().hex[:6]}"
+        self.files.move(name, aside)
+        warnings.warn(f"{error.problem}; moved to {aside}", HoldfastWarning, stacklevel=5)
 
     def left_aside(self, problem: str) -> None:
         """Says once that something is not used."""

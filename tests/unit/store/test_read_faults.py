@@ -351,3 +351,36 @@ def test_a_disk_that_is_gone_is_not_waited_for_at_every_file(store: Store, monke
         with pytest.raises(CannotRead):
             store.files.read(NAME)
     assert sum(waited) == 2 * retrying_module.PATIENCE
+
+
+def test_sound_rows_that_another_worker_put_in_place_of_damage_are_not_moved(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = store.files.read(NAME)
+    store.files.write(NAME, whole[:-50])
+    real = store.rows_in
+
+    def meanwhile(name: str) -> Rows:
+        try:
+            return real(name)
+        finally:
+            store.files.write(NAME, whole)
+
+    monkeypatch.setattr(store, "rows_in", meanwhile)
+    assert store.has(KEY)
+    assert store.files.names("damaged", "") == []
+
+
+def test_what_was_imported_and_is_damaged_is_kept_anew(tmp_path: Path, rows_for: Callable[..., Rows]) -> None:
+    from holdfast.store.published import published
+
+    store, rows = Store(str(tmp_path)), rows_for([True, False])
+    for add in (lambda: store.add_rows(rows), lambda: store.add_scores(published("multirobustbench"))):
+        assert add()
+        assert not add()
+    for name in store.files.names("rows", ".parquet") + store.files.names("scores", ".parquet"):
+        store.files.write(name, store.files.read(name)[:-50])
+    for add in (lambda: store.add_rows(rows), lambda: store.add_scores(published("multirobustbench"))):
+        with pytest.warns(HoldfastWarning, match="moved to damaged/"):
+            assert add()
+    assert [finding.problem for finding in store.verify()] == [None, None]
