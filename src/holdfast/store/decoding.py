@@ -28,14 +28,14 @@ HINT = "`holdfast evaluate` with the same arguments moves it aside and measures 
 LEFT = "it is left where it is: move it out of the store, or read it with the version of holdfast that wrote it"
 
 
-def decoded_rows(data: bytes, name: str) -> Rows:
-    """The rows of a file under a name, checked against their digest, footer and name.
+def decoded_rows(data: bytes, name: str, *, is_kept: bool = True) -> Rows:
+    """The rows of a file, checked against their digest and footer; of one that a store keeps, the name too.
 
     `MemoryError` passes: it says nothing about the file.
     """
     try:
         file = pq.ParquetFile(io.BytesIO(data))
-        footer = footer_of(file.metadata, name)
+        footer = footer_of(file.metadata, name, is_kept=is_kept)
         _check_claims(file.metadata, footer, len(data), name)
         table = file.read()
         is_sound = is_named(table, footer) and table.num_rows == footer.n and digest(table) == footer.digest
@@ -59,7 +59,7 @@ def decoded_footer(data: bytes, name: str) -> Footer:
         raise Damaged(f"{name} is not a whole Parquet file: {error}", hint=HINT) from error
 
 
-def footer_of(about: pq.FileMetaData, name: str) -> Footer:
+def footer_of(about: pq.FileMetaData, name: str, *, is_kept: bool = True) -> Footer:
     """The footer in the metadata of a file of this name."""
     metadata = about.metadata or {}
     try:
@@ -70,7 +70,7 @@ def footer_of(about: pq.FileMetaData, name: str) -> Footer:
         problem = f"{name} has no footer of holdfast's, or a damaged one"
         is_ours = FOOTER_KEY in metadata or about.schema.to_arrow_schema().names == SCHEMA.names
         raise Damaged(problem, hint=HINT) if is_ours else Foreign(problem, hint=LEFT)
-    if not belongs(name, footer.key):
+    if is_kept and not belongs(name, footer.key):
         raise Damaged(f"{name} holds the rows of run {footer.key}", hint=HINT)
     return footer
 

@@ -137,6 +137,9 @@ class Files:
     def listing(self, folder: str, suffix: str) -> Listing:
         """What is below a folder, each file with its stamp; one listing, however many files."""
         found = Listing()
+        if self._is_file(folder):
+            found.odd[folder] = "it is a file, not a folder"
+            return found
         for name, mark in self._walked(folder) if self.is_local else self._listed(folder):
             if not _is_kept(name, suffix):
                 continue
@@ -217,6 +220,14 @@ class Files:
                 yield name, None
             else:
                 yield from self._listed(name)
+
+    def _is_file(self, name: str) -> bool:
+        if not self.is_local:
+            return False
+        try:
+            return stat.S_ISREG(os.stat(self.path(name)).st_mode)  # noqa: PTH116 - as `exists`
+        except (FileNotFoundError, NotADirectoryError):
+            return False
 
     def _discard(self, path: str) -> None:
         with contextlib.suppress(Exception):  # filesystems raise what they like; the file is never read

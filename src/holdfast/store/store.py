@@ -26,7 +26,7 @@ from holdfast.store.decoding import SUFFIX, decoded_footer, decoded_rows, row_na
 from holdfast.store.files import CannotRead, Damaged, Foreign, Unusable
 from holdfast.store.footer import Footer
 from holdfast.store.galleries import Picture
-from holdfast.store.index import Index
+from holdfast.store.index import Entry, Index
 from holdfast.store.retrying import PAUSES, TRY_AGAIN, RetryingFiles
 from holdfast.store.rows import Rows, joined
 from holdfast.store.scores import FOLDER, Scores, to_parquet
@@ -76,6 +76,7 @@ class Store:
 
     def siblings(self, footer: Footer) -> list[Rows]:
         """Finished runs of the same family: other choices of samples of the same measurement."""
+        self._entries()  # tells which runs cannot be looked at
         names = [name for name in self.index.family(footer.family) if name != row_name(footer.key)]
         return list(self._sound(names))
 
@@ -167,16 +168,7 @@ class Store:
         A file without a sound footer is left out: `damaged` has it. `CannotRead` where there are runs and none can be
         read: an empty answer would be a wrong one.
         """
-        found = {entry.footer.key: entry.footer for entry in list(self.index.entries().values())}
-        unread = [error for _, error in self.index.left_aside.values() if isinstance(error, CannotRead)]
-        if unread and not found:
-            raise unread[0]
-        if self.tell is not None:
-            for _, (_, error) in sorted(self.index.left_aside.items()):
-                self.left_aside(error.problem)
-            if self.index.problem is not None:
-                self.left_aside(f"{self.index.problem}; it was made again from the files")
-        return found
+        return {entry.footer.key: entry.footer for entry in list(self._entries().values())}
 
     def damaged(self) -> dict[str, Unusable]:
         """What is wrong with files that a listing leaves out; `verify` also looks inside the others."""
@@ -251,9 +243,22 @@ class Store:
 
     # inside
 
+    def _entries(self) -> dict[str, Entry]:
+        """The entries of the index; what it leaves aside is told where somebody listens."""
+        found = self.index.entries()
+        problems = [error for _, (_, error) in sorted(self.index.left_aside.items())]
+        unread = [error for error in problems if isinstance(error, CannotRead)]
+        if unread and not found:
+            raise unread[0]
+        if self.tell is not None:
+            for error in problems:
+                self.left_aside(error.problem)
+            if self.index.problem is not None:
+                self.left_aside(f"{self.index.problem}; it was made again from the files")
+        return found
+
     def _paths(self) -> list[str]:
-        self.footers()
-        return [self.files.path(name) for name in sorted(self.index.entries())]
+        return [self.files.path(name) for name in sorted(self._entries())]
 
     def _sound(self, names: Sequence[str]) -> Iterator[Rows]:
         """The rows of files for a run to take over: damage is moved, what is not ours is left, a fault is an error."""
