@@ -33,6 +33,11 @@ class Finding:
     rows: int = 0
     is_damaged: bool = False
 
+    @property
+    def is_derived(self) -> bool:
+        """Whether it can be made again from rows."""
+        return self.name == index.NAME or self.name.startswith(f"{galleries.FOLDER}/")
+
 
 def findings(store: Store) -> list[Finding]:
     """One finding per file; a file that is gone since it was listed is none."""
