@@ -92,11 +92,11 @@ def verify(store: StoreOption = STORE, json: JsonOption = False) -> None:
             out.print(f"{kind}: {finding.problem}", markup=False, soft_wrap=True)
         for name in leftovers:
             out.print(f"left by a writer that died, never read, safe to delete: {name}", markup=False, soft_wrap=True)
-        for kind, words in ((False, "files sound"), (True, "galleries and indexes fit them")):
-            these = [finding for finding in findings if finding.is_derived is kind]
+        for is_derived, words in ((False, "files sound"), (True, "galleries and indexes fit them")):
+            these = [finding for finding in findings if finding.is_derived is is_derived]
             sound = sum(finding.problem is None for finding in these)
-            rows = f", {sum(finding.rows for finding in these):,} rows" if not kind else ""
-            if these or not kind:
+            rows = f", {sum(finding.rows for finding in these):,} rows" if not is_derived else ""
+            if these or not is_derived:
                 out.print(f"{sound} of {len(these)} {words}{rows}")
         if any(finding.is_damaged for finding in bad):
             err.print("hint: `holdfast evaluate` with the same arguments moves a damaged file aside and measures again")

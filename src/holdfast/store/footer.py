@@ -135,6 +135,7 @@ class Footer:
             made = {name: make(record[name]) for name, make in compounds.items() if name in record}
             footer = _made_of(cls, record | made)
             _check_text(record)
+            _check_counts(footer)
         except (TypeError, ValueError, AttributeError, RecursionError) as error:
             raise OtherFormat(f"a footer that this installation cannot read: {error}", hint=HINT) from error
         return footer
@@ -153,7 +154,7 @@ def _made_of(kind: type[Record], record: dict[str, Any]) -> Record:
     made = kind(**{f.name: record[f.name] for f in fields(kind) if f.name in record})  # type: ignore[arg-type]
     for name, kinds in _plain_fields(kind).items():  # type: ignore[arg-type]
         value = getattr(made, name)
-        if not isinstance(value, kinds) or (isinstance(value, int) and abs(value) >= 1 << 63):
+        if type(value) not in kinds or (isinstance(value, int) and abs(value) >= 1 << 63):
             raise TypeError(f"`{name}` is of another kind")
     return made
 
@@ -169,6 +170,12 @@ def _plain_fields(kind: Any) -> dict[str, tuple[type, ...]]:
 def _check_text(record: object) -> None:
     """Half of a surrogate pair is no text: nothing could print it, nor a table hold it."""
     json.dumps(record, ensure_ascii=False).encode()
+
+
+def _check_counts(footer: Footer) -> None:
+    for name in ("right", "in_top5", "failed"):
+        if not 0 <= (getattr(footer, name) or 0) <= footer.n:
+            raise ValueError(f"`{name}` does not fit the number of rows")
 
 
 def _texts(record: Any) -> tuple[str, ...]:
