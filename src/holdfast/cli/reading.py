@@ -47,7 +47,7 @@ def status(store: StoreOption = STORE, json: JsonOption = False) -> None:
             "of": f.n,
             "seconds": f.seconds,
         }
-        for key, f in finished.items()
+        for key, f in sorted(finished.items())
     ]
     for key, parts in under_way.items():
         if key in finished:

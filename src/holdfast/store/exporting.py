@@ -27,7 +27,10 @@ SPECIAL = {
 def measured(store: Store, *, models: Sequence[str] = ()) -> Scores:
     """The accuracy of every finished run, the largest choice of samples of each; its source is the run."""
     kept: dict[tuple[str, str], Footer] = {}
-    for footer in store.footers().values():
+    # in an order of their own: a store lists its files as they come
+    for footer in sorted(
+        store.footers().values(), key=lambda f: (f.dataset, f.model, len(f.changes), f.scenario, f.key)
+    ):
         key = (footer.model, footer.scenario)
         if (not models or footer.model in models) and (key not in kept or footer.n > kept[key].n):
             kept[key] = footer
