@@ -26,7 +26,7 @@ from holdfast.core.refs import Ref, Scenario, digest
 from holdfast.core.registry import registry
 from holdfast.core.types import Classifier, Flag, Score
 from holdfast.engine.device import Width, device_name, full_precision, pick_device
-from holdfast.engine.gallery import add_pictures
+from holdfast.engine.gallery import add_pictures, mend_pictures
 from holdfast.engine.jobs import Job, Wanted, Workshop, is_weak, looked_up, read_models, read_scenarios
 from holdfast.engine.ledger import Ledger
 from holdfast.engine.loading import Shard, shards_ahead
@@ -148,19 +148,26 @@ def _done(job: Job, store: Store, workshop: Workshop, wanted: Wanted, pictures: 
     run = job.run
     changed = () if rows is None else changed_samples(job, rows)
     if rows is not None and not changed:
+        mend_pictures(store, lambda: _loaded(job, workshop, wanted), rows, workshop.device, pictures, watcher.note)
         watcher.began(run, len(rows), len(rows))
         watcher.ended(run, _said("done before", rows), _standing(rows))
         return Outcome(str(run.model), str(run.scenario), rows)
     if changed:
         watcher.note(f"{len(changed)} files of `{run.scenario.dataset}` without an image have changed: measured again")
-    if job.is_recorded:
-        job = replace(workshop.job(run.model, run.scenario, wanted), run=run)
+    job = _loaded(job, workshop, wanted)
     evaluation = Evaluation.of(job, store, workshop, wanted, watcher, changed=changed)
     if rows is not None:
         evaluation.adopt([without(rows, changed)])
     rows = evaluation.finished(pictures)
     watcher.ended(run, _said("measured", rows), _standing(rows))
     return Outcome(str(run.model), str(run.scenario), rows, fresh=True)
+
+
+def _loaded(job: Job, workshop: Workshop, wanted: Wanted) -> Job:
+    """The job with its model at hand, not only its card."""
+    if not job.is_recorded:
+        return job
+    return replace(workshop.job(job.run.model, job.run.scenario, wanted), run=job.run)
 
 
 def changed_samples(job: Job, rows: Rows) -> tuple[str, ...]:

@@ -27,15 +27,23 @@ SPECIAL = {
 def measured(store: Store, *, models: Sequence[str] = ()) -> Scores:
     """The accuracy of every finished run, the largest choice of samples of each; its source is the run."""
     kept: dict[tuple[str, str], Footer] = {}
-    for footer in store.footers().values():
+    # in an order of their own: a store lists its files as they come
+    for footer in sorted(
+        store.footers().values(), key=lambda f: (f.dataset, f.model, len(f.changes), f.scenario, f.key)
+    ):
         key = (footer.model, footer.scenario)
         if (not models or footer.model in models) and (key not in kept or footer.n > kept[key].n):
             kept[key] = footer
     values, counts = {}, {}
     sources: dict[str | tuple[str, str], str] = {}
     for key, footer in kept.items():
-        right = footer.right if footer.right is not None else int(store.read(footer.key).correct.sum())
-        values[key], counts[key] = right / footer.n, footer.n
+        right = footer.right
+        if right is None:
+            rows = store.read_or_tell(footer.key)
+            if rows is None:
+                continue
+            right = rows.counts.right
+        values[key], counts[key] = right / max(1, footer.n), footer.n
         part = f", {footer.n} of {footer.population} samples" if footer.is_partial else ""
         sources[key] = f"run {footer.key}{part}"
     return Scores("measured", grid(values, counts=counts, sources=sources))
