@@ -303,12 +303,12 @@ def _scenarios(
     suite: str | None, scenario: list[str] | None, dataset: str | None, parts: Sequence[str]
 ) -> tuple[Suite | None, list[str]]:
     """What to run: a suite's scenarios, those given, or both; with neither, the clean default dataset."""
-    from holdfast.core.suites import expanded, load_suite
+    from holdfast.core.suites import Patterns, load_suite
 
     if parts and suite is None:
         raise Misuse("--part is of a suite", hint="name it with --suite")
     chosen = load_suite(suite, dataset=dataset) if suite is not None else None
-    given = [text for pattern in scenario or [] for text in expanded(pattern)]
+    given = Patterns().texts(scenario or [])
     if chosen is None and not given:
         given = [dataset or _default_dataset()]
     return chosen, [*(chosen.only(parts) if chosen else ()), *given]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import register
+from holdfast.datasets.label_maps import MOST_CLASSES, labelled
 from holdfast.datasets.memory import InMemory, Pixels, in_memory, numbered
 
 Layout = Literal["auto", "nhwc", "nchw"]
@@ -20,13 +21,19 @@ NAMES = {"images": ("images", "x", "X"), "labels": ("labels", "y"), "ids": ("ids
 CHANNELS = (1, 3)
 
 
-@register("dataset", "arrays", tags=("yours",))
-def arrays(path: str, *, layout: Literal["auto", "nhwc", "nchw"] = "auto") -> InMemory:
+@register("dataset", "arrays", tags=("yours",), later=("answers",))
+def arrays(
+    path: str,
+    *,
+    layout: Literal["auto", "nhwc", "nchw"] = "auto",
+    answers: int | str | tuple[int | str, ...] | None = None,
+) -> InMemory:
     """Your own arrays: `x.npz` with images and labels, or a folder with images.npy and labels.npy.
 
     Images are uint8, or floats in [0, 1]; NHWC, NCHW or NHW. Optional arrays `ids` and `classes` name the samples and
     the labels; otherwise an id is the position. Also read: `fog.npy` with `labels.npy` beside it (the files of
-    CIFAR-10-C), and the stem of `test-images.npy` and `test-labels.npy`.
+    CIFAR-10-C), and the stem of `test-images.npy` and `test-labels.npy`. `answers=1000` says that labels are the class
+    numbers of a model of 1,000 classes; it also takes what `folder` takes.
     """
     place = Path(path).expanduser()
     found = _read(place)
@@ -39,7 +46,7 @@ def arrays(path: str, *, layout: Literal["auto", "nhwc", "nchw"] = "auto") -> In
     labels = whole_labels(found["labels"], place)
     classes = _words(found["classes"], "classes", place) if "classes" in found else None
     ids = _words(found["ids"], "ids", place) if "ids" in found else None
-    return in_memory(
+    made = in_memory(
         place.stem if place.suffix in (".npz", ".npy") else place.resolve().name,
         pixels,
         labels,
@@ -47,6 +54,8 @@ def arrays(path: str, *, layout: Literal["auto", "nhwc", "nchw"] = "auto") -> In
         classes=classes or numbered(range(int(labels.max(initial=0)) + 1), width=1),
         source=str(place),
     )
+    known = labelled(made.labels, made.card.classes, answers, str(place))
+    return InMemory(known.on(made.card), made.ids, known.labels, made.pixels)
 
 
 def channels_first(images: NDArray[Any], layout: Layout, place: Path) -> Pixels:
@@ -80,6 +89,11 @@ def whole_labels(labels: NDArray[Any], place: Path) -> NDArray[np.int64]:
         )
     if labels.size and labels.min() < 0:
         raise HoldfastError(f"labels must not be negative, got {labels.min()} in {place}", hint="labels count from 0")
+    if labels.size and labels.max() >= MOST_CLASSES:
+        raise HoldfastError(
+            f"the label {labels.max()} in {place} is too large: a dataset has at most {MOST_CLASSES:,} classes",
+            hint="labels count the classes from 0, without gaps",
+        )
     return labels.astype(np.int64)
 
 

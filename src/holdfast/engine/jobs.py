@@ -16,9 +16,9 @@ from torch import Tensor
 from holdfast.core.errors import HoldfastError, Misuse, unknown
 from holdfast.core.labels import LabelMap
 from holdfast.core.refs import Ref, Run, Scenario
-from holdfast.core.registry import registry
+from holdfast.core.registry import LARGEST, registry
 from holdfast.core.types import Change, Classifier, Dataset, DatasetCard, Flag, ModelCard
-from holdfast.core.values import number_text
+from holdfast.core.values import number_text, shortened
 from holdfast.engine.loading import on_device
 from holdfast.engine.measure import Setting
 from holdfast.engine.memory import Remembering, Said
@@ -32,6 +32,7 @@ from holdfast.store.footer import Footer
 
 Item = TypeVar("Item")
 PROBES = 16  # images a check looks at
+MOST_WIDTH = 1_000_000  # samples in flight
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +46,14 @@ class Wanted:
     speed: Speed = "auto"
 
     def __post_init__(self) -> None:
-        if self.batch_size is not None and self.batch_size < 1:
-            raise Misuse(f"--batch-size is 1 or more, got {self.batch_size}")
+        if self.batch_size is not None and not 1 <= self.batch_size <= MOST_WIDTH:
+            raise Misuse(f"--batch-size is 1 or more, and at most {MOST_WIDTH:,}, got {self.batch_size}")
+        if not -LARGEST <= self.seed <= LARGEST:
+            raise Misuse(f"--seed is a whole number of at most 64 bits, got {shortened(str(self.seed))}")
         if self.speed not in get_args(Speed):
             raise unknown("speed", self.speed, get_args(Speed))
-        if self.samples is not None and self.samples < 1:
-            raise Misuse(f"--samples is 1 or more, got {self.samples}")
+        if self.samples is not None and not 1 <= self.samples <= LARGEST:
+            raise Misuse(f"--samples is 1 or more, got {shortened(str(self.samples))}")
         if self.precision is not None and not 0 < self.precision < 0.5:
             raise Misuse(f"--precision is a half-width between 0 and 50 %, got {100 * self.precision:g} %")
 
@@ -118,6 +121,8 @@ class Workshop:
         """The model as it answers for this dataset; refuses the two where they cannot belong together."""
         fits(model.card, dataset.card, dataset.labels)
         answers = dataset.card.answers
+        if answers is not None:
+            answers = answers.of(model.card.classes)
         if answers is None or answers.is_whole:
             return model
         place = (id(model), answers)
@@ -230,7 +235,7 @@ def fits(model: ModelCard, dataset: DatasetCard, labels: NDArray[np.int64]) -> N
             f"`{model.name}` takes {model.channels} channels, the images of `{dataset.name}` have {dataset.channels}",
             hint="choose a model trained on such images, or a dataset with that many channels",
         )
-    answers = dataset.answers
+    answers = None if dataset.answers is None else dataset.answers.of(model.classes)
     if answers is not None and answers.known != model.classes:
         raise HoldfastError(
             f"`{model.name}` knows {model.classes} classes, `{dataset.name}` asks for a model of {answers.known} "
@@ -238,12 +243,22 @@ def fits(model: ModelCard, dataset: DatasetCard, labels: NDArray[np.int64]) -> N
             hint=f"choose a model of {answers.known} classes, or another way to answer: `answers=…` of the dataset",
         )
     known = model.classes if answers is None else answers.classes
+    counts = f"`{model.name}` has {model.classes:,} classes and `{dataset.name}` has {len(dataset.classes):,}"
+    way = f"order the classes as the model does, starting at 0, or say which of its classes answer: {ANSWERS}"
     if len(labels) and (int(labels.min()) < 0 or int(labels.max()) >= known):
         raise HoldfastError(
             f"labels of `{dataset.name}` run from {int(labels.min())} to {int(labels.max())}, "
-            f"`{model.name}` knows the classes 0 to {known - 1}",
-            hint="the label map is wrong: order the classes as the model does, starting at 0",
+            f"`{model.name}` knows the classes 0 to {known - 1}: {counts}",
+            hint=f"the label map is wrong: {way}",
         )
+    if answers is None and len(dataset.classes) != model.classes:
+        raise HoldfastError(counts, hint=f"a label of one is no class of the other: {way}")
+
+
+ANSWERS = (
+    "`answers=` of folder, arrays, hf and webdataset takes a list of names or numbers, a file, `imagenet`, or how many "
+    "classes the model has where labels are its class numbers"
+)
 
 
 def command(run: Run) -> str:
