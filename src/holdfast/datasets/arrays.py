@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import os
+import struct
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +24,12 @@ Layout = Literal["auto", "nhwc", "nchw"]
 Found = dict[str, NDArray[Any]]
 NAMES = {"images": ("images", "x", "X"), "labels": ("labels", "y"), "ids": ("ids",), "classes": ("classes",)}
 CHANNELS = (1, 3)
+MOST_PACKED, SPARE = 1100, 1 << 16  # deflate makes 1,032 bytes of one at most
+# what numpy and zipfile raise for damaged files
+DAMAGE = (
+    *(ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, struct.error, SyntaxError, TypeError, KeyError),
+    *(IndexError, OverflowError, MemoryError, RecursionError, RuntimeError, NotImplementedError, tokenize.TokenError),
+)
 
 
 @register("dataset", "arrays", tags=("yours",), later=("answers",))
@@ -101,7 +112,7 @@ def load_numpy(file: Path, *, mapped: bool = True) -> Any:
     """What `numpy.load` gives, refusing pickles: no code of the file ever runs."""
     try:
         return np.load(file, mmap_mode="r" if mapped and file.suffix == ".npy" else None, allow_pickle=False)
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, SyntaxError) as problem:
+    except DAMAGE as problem:
         raise _unreadable(file, problem) from problem
 
 
@@ -112,9 +123,31 @@ def load_npz(file: Path, *, only: Sequence[str] = ()) -> Mapping[str, NDArray[An
         raise HoldfastError(f"{file} is not an .npz of arrays", hint="write it with `numpy.savez_compressed`")
     with archive:
         try:
+            _check_sizes(archive, file)
             return {name: archive[name] for name in archive.files if not only or name in only}
-        except (ValueError, OSError, EOFError, zipfile.BadZipFile, SyntaxError) as problem:
+        except DAMAGE as problem:
             raise _unreadable(file, problem) from problem
+
+
+def _check_sizes(archive: Any, file: Path) -> None:
+    """Refuses members that claim more than they can hold, and arrays that no memory holds."""
+    members = archive.zip.infolist()
+    lying = next((info for info in members if info.file_size > MOST_PACKED * info.compress_size + SPARE), None)
+    if lying is not None:
+        raise HoldfastError(f"{file} is damaged: `{lying.filename}` claims {lying.file_size:,} bytes")
+    total, most = sum(info.file_size for info in members), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if total > most:
+        raise HoldfastError(
+            f"{file} unpacks to {total:,} bytes, this machine has {most:,}",
+            hint="save the arrays as images.npy and labels.npy in a folder: those are read piece by piece",
+        )
+    for info in members:
+        with archive.zip.open(info) as stream:
+            version = np.lib.format.read_magic(stream)
+            read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+            shape, _, kind = read.get(version, np.lib.format.read_array_header_2_0)(stream)
+        if math.prod(shape) * kind.itemsize > info.file_size:
+            raise HoldfastError(f"{file} is damaged: `{info.filename}` is shorter than its shape {shape}")
 
 
 def _unreadable(file: Path, problem: Exception) -> HoldfastError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,15 +14,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.core.errors import HoldfastError, Misuse, unknown
+from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse, unknown
 from holdfast.core.labels import LabelMap
 from holdfast.core.refs import Ref, Run, Scenario
 from holdfast.core.registry import LARGEST, registry
 from holdfast.core.types import Change, Classifier, Dataset, DatasetCard, Flag, ModelCard
 from holdfast.core.values import number_text, shortened
+from holdfast.engine.forward_only import ForwardOnly
 from holdfast.engine.loading import on_device
 from holdfast.engine.measure import Setting
 from holdfast.engine.memory import Remembering, Said
+from holdfast.engine.radii import radius_flags
 from holdfast.engine.select import chosen
 from holdfast.engine.trust import TRIAL_SAMPLES, trials
 from holdfast.models import TorchClassifier, load
@@ -99,6 +102,7 @@ class Workshop:
         self.roughs: dict[tuple[object, ...], Rough | None] = {}
         self.checked: dict[tuple[str, ...], tuple[Flag, ...]] = {}
         self.ahead = 0  # passes to the images that each model has before it: whether compiling pays
+        self.forward_only = ForwardOnly(device)
         self.said = Said()
         self.speaker: Classifier | None = None
 
@@ -114,6 +118,7 @@ class Workshop:
             self.loaded = None  # let go of the last one before the next takes its memory
             self.mapped.clear()
             self.roughs.clear()
+            self.forward_only.forget()
             self.loaded = wanted, load(wanted, device=self.device)
         return self.loaded
 
@@ -147,12 +152,7 @@ class Workshop:
             data=dataset.card.fingerprint,
         )
         changes = tuple((part, registry.build(part)) for part in scenario.changes)
-        for part, change in changes:
-            if change.cost.backwards and not classifier.card.differentiable:
-                raise HoldfastError(
-                    f"`{classifier.card.name}` gives no gradients, which `{part.name}` needs",
-                    hint="use corruptions and black-box attacks, or a source with gradients such as `file:`, `python:`",
-                )
+        self.forward_only.refuse(classifier, dataset, changes)
         return Job(run, classifier, dataset, changes, self.said)
 
     def quicken(self, job: Job, speed: Speed, width: int, said: Callable[[str], None]) -> None:
@@ -176,7 +176,7 @@ class Workshop:
         pair = (job.run.model.key, job.run.weights, job.run.data, job.run.scenario.dataset.key)
         if pair not in self.checked:
             self.checked[pair] = flags_on(job.model, job.dataset, self.device)
-        return self.checked[pair]
+        return self.checked[pair] + radius_flags(job.run.scenario)
 
 
 def flags_on(model: Classifier, dataset: Dataset, device: torch.device) -> tuple[Flag, ...]:
@@ -221,6 +221,8 @@ def read_scenarios(scenarios: Sequence[str | Scenario]) -> list[Scenario]:
     for scenario in bound:
         for part in scenario.changes:
             registry.build(part)
+        for flag in radius_flags(scenario):
+            warnings.warn(f"{scenario}: {flag.explanation}", HoldfastWarning, stacklevel=3)
     return _once(bound, lambda scenario: scenario.key)
 
 
