@@ -228,13 +228,16 @@ def explain(
     store: StoreOption = STORE,
     out_dir: Annotated[Path | None, typer.Option("--out", "-o", help="Write before.png and after.png here.")] = None,
     device: Annotated[str, typer.Option("--device")] = "auto",
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Run the code that the store names as its model: `python:`, a plug-in.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """One sample made again: before, after, logits."""
     from holdfast.engine.gallery import explain as explained
     from holdfast.store import Store
 
-    made = explained(Store(store), run, sample, device=device)
+    made = explained(Store(store), run, sample, device=device, trust=trust)
     if out_dir is not None:
         out_dir.mkdir(parents=True, exist_ok=True)
         (out_dir / "before.png").write_bytes(made.before)

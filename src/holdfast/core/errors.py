@@ -30,6 +30,10 @@ class Absent(HoldfastError):  # noqa: N818 - says what is the matter
     """Data or weights that are not on this machine; `hint` says how to get them. The rest of a suite goes on."""
 
 
+class Terminated(KeyboardInterrupt):
+    """The system asked this process to end: like Ctrl-C, whatever is open is closed first."""
+
+
 class HoldfastWarning(UserWarning):
     """Something to act on that does not stop the run; shown once."""
 

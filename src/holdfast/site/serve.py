@@ -6,7 +6,6 @@ import contextlib
 import mimetypes
 import shutil
 import socket
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +17,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.temporary import temporary_folder
 from holdfast.site.build import Site, build
 from holdfast.site.reading import stamp
 from holdfast.store.store import Store
@@ -58,7 +58,7 @@ class Pages:
         pause: float = PAUSE,
     ) -> None:
         self.store, self.own, self.spelling, self.told, self.pause = store, own, spelling, told, pause
-        self._folder = tempfile.TemporaryDirectory(prefix="holdfast-site-", ignore_cleanup_errors=True)
+        self._folder = temporary_folder("holdfast-site-")
         self._count = 0
         self._stop = threading.Event()
         self._wait = pause
@@ -75,7 +75,7 @@ class Pages:
         self.built = self._build(old)
         # requests under way may still read the build before; the one before that is done with
         if self._count > 2:
-            shutil.rmtree(Path(self._folder.name) / str(self._count - 2), ignore_errors=True)
+            shutil.rmtree(self._folder.path / str(self._count - 2), ignore_errors=True)
         return True
 
     def watch(self, say: Callable[[str], None]) -> None:
@@ -88,14 +88,14 @@ class Pages:
 
     def close(self) -> None:
         self._stop.set()
-        self._folder.cleanup()
+        self._folder.close()
 
     def _build(self, old: Built | None) -> Built:
         self._count += 1
         store = Store(self.store.url)
         site = build(
             store,
-            Path(self._folder.name) / str(self._count),
+            self._folder.path / str(self._count),
             own=self.own,
             spelled=self.spelling(store),
             before=old.folder if old else None,

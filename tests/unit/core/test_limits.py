@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.patterns import MOST_TEXTS, expanded
 from holdfast.core.registry import registry
-from holdfast.core.suites import MOST_TEXTS, expanded, load_suite
+from holdfast.core.suites import load_suite
 from holdfast.core.values import parse_value
 
 

@@ -55,7 +55,9 @@ def test_a_model_of_other_classes_is_an_error_that_names_both_counts(
     assert "has 5" in planned.problem
 
 
-def test_every_command_refuses_other_counts_of_classes(run: Callable[..., object], tiny_data: Callable[..., str]) -> None:
+def test_every_command_refuses_other_counts_of_classes(
+    run: Callable[..., object], tiny_data: Callable[..., str]
+) -> None:
     data = tiny_data(classes=5, name="five")
     for words in (("evaluate", MODEL, "--scenario", data), ("check", MODEL, "--dataset", data)):
         answer = run(*words)
