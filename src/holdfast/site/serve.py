@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 from holdfast.core.errors import HoldfastError
 from holdfast.core.temporary import temporary_folder
 from holdfast.site.build import Site, build
+from holdfast.site.policy import server_policy
 from holdfast.site.reading import stamp
 from holdfast.store.store import Store
 
@@ -27,8 +28,7 @@ LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 TYPES = {".js": "text/javascript", ".html": "text/html", ".css": "text/css", ".tex": "text/plain", ".csv": "text/csv"}
 TEXTS = ("text/", "application/json")
 HEADERS = {
-    "Content-Security-Policy": "default-src 'self' 'unsafe-inline' data: blob:; base-uri 'none'; form-action 'none'; "
-    "object-src 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": server_policy(),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
