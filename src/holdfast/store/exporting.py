@@ -55,7 +55,10 @@ def csv_text(records: Sequence[Mapping[str, object]]) -> str:
 
 def plain_cell(value: object) -> object:
     """A text that a spreadsheet would take for a formula, behind an apostrophe; numbers and other texts as they are."""
-    return f"'{value}" if isinstance(value, str) and is_formula(value) else value
+    if not isinstance(value, str):
+        return value
+    text = value.replace("\r\n", "\n").replace("\r", "\n")  # a carriage return is not quoted, and would end the line
+    return f"'{text}" if is_formula(text) else text
 
 
 def json_text(records: Sequence[Mapping[str, object]] | Mapping[str, object]) -> str:
