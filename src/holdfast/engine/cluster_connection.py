@@ -8,8 +8,10 @@ import json
 import logging
 import os
 import platform
+import signal
 import sys
 import tempfile
+import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,6 +56,7 @@ def connected(ray: Any, address: str | None, actors: int | None) -> Iterator[Non
         options: dict[str, Any] = {"address": address}
         if not address:
             options = {"address": "local", "num_cpus": actors, "object_store_memory": OBJECTS, **_private(after)}
+        asked = signal.getsignal(signal.SIGTERM)
         try:
             ray.init(**options, **quiet)
         except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
@@ -61,7 +64,14 @@ def connected(ray: Any, address: str | None, actors: int | None) -> Iterator[Non
             hint = "`ray status` shows whether a cluster runs"
             raise HoldfastError(f"cannot reach {where}: {first_line(error)}", hint=hint) from error
         after.callback(ray.shutdown)
+        _take_back(asked)
         yield
+
+
+def _take_back(handler: Any) -> None:
+    """Ray takes SIGTERM for itself and aborts; what was to be done then is done again."""
+    if callable(handler) and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
 
 
 def _private(after: contextlib.ExitStack) -> dict[str, Any]:
