@@ -43,7 +43,6 @@ RANGES: dict[str, tuple[float, float]] = {  # what a parameter of this name may 
     **dict.fromkeys(("restarts", "draws", "rounds", "targets", "epochs", "bins"), (1, 10**5)),
     **dict.fromkeys(("size", "resize"), (1, 2**14)),
     "border": (-(2**14), 2**14),
-    "k": (0, 10**6),
     "momentum": (0, 1),
     **dict.fromkeys(("radius", "radii"), (0, 1e9)),
     "step_size": (1e-30, 1e9),

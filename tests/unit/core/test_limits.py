@@ -28,7 +28,7 @@ from holdfast.core.values import parse_value
         ("pgd-linf:steps=99999999999", "at most"),
         ("pgd-linf:steps=0", "at least 1"),
         ("pgd-linf:step_size=-1", "at least"),
-        ("top-k-accuracy:k=-1", "at least 0"),
+        ("top-k-accuracy:k=-1", "0 or more"),
         (f"worst-of:attacks={'[' * 3000}{']' * 3000}", "inside each other"),
         (f"worst-of:attacks={'(' * 3000}{')' * 3000}", "inside each other"),
         (f"pgd-linf:{'x' * 200_000}", "letters long"),
