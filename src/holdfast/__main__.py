@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import signal
 import sys
 import warnings
@@ -16,6 +17,9 @@ def main() -> None:
     from holdfast.core.errors import HoldfastError, HoldfastWarning
     from holdfast.core.values import shortened
 
+    for stream in (sys.stdout, sys.stderr):  # a name of a file need not be text, nor fit the terminal
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     warnings.filterwarnings("once", category=HoldfastWarning)
     warnings.showwarning = _shown
     try:
@@ -30,6 +34,9 @@ def main() -> None:
     except OSError as error:  # a path that no disk has, a file that is not ours to read
         where = "" if error.filename is None else f"{shortened(str(error.filename), 200)}: "
         sys.stderr.write(f"error: {where}{error.strerror or error}\n")
+        sys.exit(1)
+    except MemoryError as error:
+        sys.stderr.write(f"error: {str(error) or 'out of memory'}\n")
         sys.exit(1)
 
 

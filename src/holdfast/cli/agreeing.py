@@ -14,6 +14,7 @@ from holdfast.cli.output import (
     JsonOption,
     LatexOption,
     StoreOption,
+    open_store,
     out,
     print_csv,
     print_json,
@@ -147,9 +148,8 @@ def _read(name: str, store: str) -> tuple[LogitFile, bool]:
 
 def _run(name: str, store: str) -> Rows:
     from holdfast.core.errors import Misuse, unknown
-    from holdfast.store import Store
 
-    kept = Store(store)
+    kept = open_store(store)
     keys = [key for key in kept.footers() if key.startswith(name)]
     if len(keys) > 1:
         raise Misuse(f"{len(keys)} runs begin with `{name}`", hint="give more of the key")

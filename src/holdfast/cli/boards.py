@@ -14,6 +14,7 @@ from holdfast.cli.output import (
     LatexOption,
     StoreOption,
     err,
+    open_store,
     out,
     print_csv,
     print_json,
@@ -49,19 +50,17 @@ def board(
     json: JsonOption = False,
 ) -> None:
     """Models beside each other, best first: what papers print, what was imported, what was measured here."""
-    from holdfast.cli.tables import spelling
+    from holdfast.cli.tables import store_board
     from holdfast.core.errors import Misuse
     from holdfast.core.suites import load_suite
-    from holdfast.metrics.board import board as made_board
-    from holdfast.store import Store
 
     if suite is None:
         _list_boards(json)
         return
     if rounding not in ("round", "truncate"):
         raise Misuse(f"--rounding is round or truncate, got `{rounding}`")
-    kept = Store(store)
-    shown = made_board(load_suite(suite, dataset=dataset), kept, sort=sort, spelled=spelling(kept))
+    kept = open_store(store)
+    shown = store_board(load_suite(suite, dataset=dataset), kept, sort=sort)
     left_out = [entry for entry in shown.entries if not entry.is_complete]
     if complete:
         shown = shown.complete()
@@ -114,9 +113,8 @@ def trend(
 
     The line is that of the benchmark; models of the store that have its scores are placed against it.
     """
-    from holdfast.cli.tables import benchmark_scores, joined, own_models, spelling
+    from holdfast.cli.tables import benchmark_scores, joined, own_models
     from holdfast.core.errors import Misuse, unknown
-    from holdfast.store import Store
     from holdfast.trends.piecewise import trend as fitted
     from holdfast.trends.placing import placements
 
@@ -128,9 +126,9 @@ def trend(
     }
     if zero not in policies:
         raise Misuse(f"--zero is piecewise, clip or drop, got `{zero}`")
-    kept = Store(store)
+    kept = open_store(store)
     scores = benchmark_scores(benchmark, kept, needs=[y, *x])
-    own = own_models(benchmark, kept, spelling(kept))
+    own = own_models(benchmark, kept)
     table = joined(scores.table, own)
     for setting in (y, *x):
         if setting not in table.settings:

@@ -15,6 +15,7 @@ from holdfast.cli.output import (
     StoreOption,
     err,
     interval,
+    open_store,
     out,
     parse_share,
     print_json,
@@ -71,10 +72,9 @@ def demo(
     from holdfast.core.suites import load_suite
     from holdfast.engine.evaluate import evaluate as run
     from holdfast.site.report import write_report
-    from holdfast.store import Store
 
     suite = load_suite("demo")
-    store = Store(str(out_dir / "store"))
+    store = open_store(str(out_dir / "store"))
     begun = time.perf_counter()
     err.print(f"{len(suite.models)} bundled models under {len(suite.scenarios)} scenarios of {suite.dataset}")
     with watching(quiet=quiet) as watcher:
@@ -158,15 +158,14 @@ def plan(
     from holdfast.engine.jobs import Wanted
     from holdfast.engine.plan import plan as planned_runs
     from holdfast.engine.plan import recorded_plan
-    from holdfast.store import Store
 
     chosen, scenarios = _scenarios(suite, scenario, dataset, part or ())
     wanted = Wanted(seed, samples or (chosen.samples if chosen else None), parse_share(precision, "--precision"))
     if recorded:
-        planned = recorded_plan(models, scenarios, store=Store(store), wanted=wanted, device=device)
+        planned = recorded_plan(models, scenarios, store=open_store(store), wanted=wanted, device=device)
     else:
         with err.status("measuring the pace of each model"):
-            planned = planned_runs(models, scenarios, store=Store(store), wanted=wanted, device=device)
+            planned = planned_runs(models, scenarios, store=open_store(store), wanted=wanted, device=device)
     rest = sum(run.seconds or 0.0 for run in planned)
     if json:
         print_json({"runs": [asdict(run) | {"state": run.state} for run in planned], "seconds": rest})
@@ -225,14 +224,13 @@ def evaluate(
     from holdfast.engine.evaluate import evaluate as run
     from holdfast.engine.jobs import Wanted
     from holdfast.metrics.summary import line
-    from holdfast.store import Store
 
     if engine not in ("local", "ray"):
         raise Misuse(f"--engine is local or ray, got `{engine}`")
     if engine == "local" and (address is not None or actors is not None):
         raise Misuse("--address and --actors are for --engine ray")
     chosen, scenarios = _scenarios(suite, scenario, dataset, part or ())
-    kept = Store(store)
+    kept = open_store(store)
     wanted = Wanted(
         seed,
         samples or (chosen.samples if chosen else None),
@@ -342,11 +340,10 @@ def _lines(outcomes: list[Outcome]) -> None:
 def _stand(suite: Suite, store: Store, models: list[str]) -> None:
     """The rows of the suite's board for these models, and where they rank."""
     from holdfast.cli.boards import cell_text
-    from holdfast.cli.tables import spelling
-    from holdfast.metrics.board import board
+    from holdfast.cli.tables import store_board
     from holdfast.metrics.standing import standing
 
-    made = board(suite, store, spelled=spelling(store))
+    made = store_board(suite, store)
     own = [entry for entry in made.entries if entry.model in models and entry.origin == "measured"]
     titles = [column.title or column.name for column in made.columns]
     rows = [[entry.model, *(cell_text(entry.cells[c.name], c.unit) for c in made.columns)] for entry in own]

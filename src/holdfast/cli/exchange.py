@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from holdfast.cli.names import measured_model
-from holdfast.cli.output import STORE, JsonOption, StoreOption, err, out, print_json, print_table
+from holdfast.cli.output import STORE, JsonOption, StoreOption, err, open_store, out, print_json, print_table
 
 FORMATS = ("csv", "json", "parquet", "latex", "robustbench")
 
@@ -24,7 +24,6 @@ def import_results(
 ) -> None:
     """Published results into the store, each number with the file, digest and date that it comes from."""
     from holdfast.core.errors import Misuse
-    from holdfast.store import Store
     from holdfast.store.importers import formats, read
 
     if format_name is None:
@@ -37,7 +36,7 @@ def import_results(
     if path is None:
         raise Misuse("`holdfast import` needs a path", hint=f"holdfast import {format_name} PATH")
     made = read(format_name, path)
-    kept = Store(store)
+    kept = open_store(store)
     records: list[dict[str, object]] = []
     for scores in made.scores:
         is_new = kept.add_scores(scores)
@@ -70,13 +69,12 @@ def export(
     """Scores as tidy CSV, JSON or Parquet, as a LaTeX table, or one model as RobustBench's entry."""
     from holdfast.cli.tables import benchmark_scores
     from holdfast.core.errors import Misuse, unknown
-    from holdfast.store import Store
     from holdfast.store.exporting import csv_text, json_text, latex_text, measured, robustbench_entry
     from holdfast.store.scores import Scores, tidy, to_parquet
 
     if format_name not in FORMATS:
         raise unknown("format", format_name, FORMATS)
-    kept = Store(store)
+    kept = open_store(store)
     models = [measured_model(kept, text) for text in model or ()] if benchmark is None else list(model or ())
     if format_name == "robustbench":
         if benchmark is not None or len(models) != 1:

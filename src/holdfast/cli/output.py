@@ -6,7 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -15,6 +15,9 @@ from rich.text import Text
 
 from holdfast.core.errors import Misuse
 from holdfast.core.types import Score
+
+if TYPE_CHECKING:
+    from holdfast.store import Store
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False)
@@ -27,6 +30,17 @@ StoreOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 LatexOption = Annotated[bool, typer.Option("--latex", help="Print a LaTeX table.")]
+
+
+def open_store(path: str) -> Store:
+    """A store whose files that cannot be used are told on stderr, each once, and left aside."""
+    from holdfast.store import Store
+
+    return Store(path, tell=lambda problem: warn(f"left aside: {problem}"))
+
+
+def warn(text: str) -> None:
+    err.print(f"warning: {text}", markup=False, soft_wrap=True)
 
 
 def print_json(value: object) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast.cli.names import measured_model
-from holdfast.cli.output import STORE, JsonOption, StoreOption, err, out, print_json
+from holdfast.cli.output import STORE, JsonOption, StoreOption, err, open_store, out, print_json, warn
 
 if TYPE_CHECKING:
     from holdfast.site.build import Site
@@ -25,9 +25,8 @@ def report(
 ) -> None:
     """One self-contained page about a model: summary, scores, curves, flags, worst samples, commands."""
     from holdfast.site.report import file_name, write_report
-    from holdfast.store import Store
 
-    kept = Store(store)
+    kept = open_store(store)
     model = measured_model(kept, model)
     path = write_report(kept, model, out_file or Path(file_name(model)))
     out.print(str(path), soft_wrap=True)
@@ -44,7 +43,7 @@ def site(
     from holdfast.site.build import build
     from holdfast.store import Store
 
-    kept = Store(store)
+    kept = Store(store)  # the site says what it leaves out
     made = build(kept, folder, own=suite or (), spelled=spelling(kept))
     _tell(made)
     if json:
@@ -73,7 +72,7 @@ def serve(
                 err.print(f"warning: anyone who can reach {host} can read these pages", soft_wrap=True)
             address = f"[{host}]" if ":" in host else host
             out.print(f"http://{address}:{bound.server_address[1]}/", soft_wrap=True)
-            threading.Thread(target=pages.watch, args=(_warn,), daemon=True).start()
+            threading.Thread(target=pages.watch, args=(warn,), daemon=True).start()
             bound.serve_forever()
     except KeyboardInterrupt:
         pass
@@ -84,10 +83,6 @@ def serve(
 def _tell(made: Site) -> None:
     """What could not be read or made, on stderr; the pages say it too."""
     for name, problem in made.problems.items():
-        _warn(f"{name} is left out: {problem}")
+        warn(f"{name} is left out: {problem}")
     for name, problem in made.failed.items():
-        _warn(f"{name}: {problem}")
-
-
-def _warn(text: str) -> None:
-    err.print(f"warning: {text}", markup=False, soft_wrap=True)
+        warn(f"{name}: {problem}")

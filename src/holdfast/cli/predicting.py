@@ -15,6 +15,7 @@ from holdfast.cli.output import (
     StoreOption,
     err,
     interval,
+    open_store,
     out,
     print_csv,
     print_json,
@@ -42,13 +43,12 @@ def predict(
 ) -> None:
     """Accuracy under a shift without its labels, from how often models agree; robust accuracy if both are attacked."""
     from holdfast.core.errors import Misuse
-    from holdfast.store import Store
     from holdfast.trends.agreement_line import predict_accuracy
     from holdfast.trends.answers import side_by_side
 
     if draws < 1:
         raise Misuse(f"--draws is 1 or more, got {draws}")
-    kept = Store(store)
+    kept = open_store(store)
     reference, shifted = measured_scenarios(kept, [reference, shifted])
     models = [measured_model(kept, text) for text in model or ()]
     before, after = _measured(kept, reference, models), _measured(kept, shifted, models)
@@ -120,7 +120,9 @@ def _measured(store: Store, scenario: str, models: list[str]) -> dict[str, Rows]
     found: dict[str, Rows] = {}
     for footer in sorted(largest(footers), key=lambda footer: (footer.model, footer.n)):
         if footer.scenario == scenario and (not models or footer.model in models):
-            found[footer.model] = store.read(footer.key)
+            rows = store.read_or_tell(footer.key)
+            if rows is not None:
+                found[footer.model] = rows
     for name in models:
         if name not in found:
             raise unknown("model measured under it", name, found)

@@ -16,6 +16,7 @@ from holdfast.cli.output import (
     StoreOption,
     err,
     interval,
+    open_store,
     out,
     print_csv,
     print_json,
@@ -32,10 +33,10 @@ Runs = Annotated[list[str] | None, typer.Option("--scenario", help="Only these s
 
 def status(store: StoreOption = STORE, json: JsonOption = False) -> None:
     """How far the runs of a store are."""
-    from holdfast.store import Store
 
-    kept = Store(store)
-    finished = kept.footers()
+    kept = open_store(store)
+    under_way = kept.unfinished()
+    finished = kept.footers()  # afterwards: a run that is finished meanwhile is in one of them
     records = [
         {
             "run": key,
@@ -48,7 +49,9 @@ def status(store: StoreOption = STORE, json: JsonOption = False) -> None:
         }
         for key, f in finished.items()
     ]
-    for key, parts in kept.unfinished().items():
+    for key, parts in under_way.items():
+        if key in finished:
+            continue
         footer = parts[0].footer
         ids = {name for rows in parts for name in rows.ids}
         records.append(
@@ -75,24 +78,23 @@ def status(store: StoreOption = STORE, json: JsonOption = False) -> None:
 
 
 def verify(store: StoreOption = STORE, json: JsonOption = False) -> None:
-    """Check every file of a store against its digest. Exit 1 where one is damaged."""
+    """Check every file of a store: digests, and what is derived against the rows. Exit 1 where one is not sound."""
     from dataclasses import asdict
 
-    from holdfast.store import Store
-
-    kept = Store(store)
+    kept = open_store(store)
     findings, leftovers = kept.verify(), kept.files.leftovers()
     bad = [finding for finding in findings if finding.problem is not None]
     if json:
         print_json({"store": store, "files": [asdict(finding) for finding in findings], "leftovers": leftovers})
     else:
         for finding in bad:
-            out.print(f"damaged: {finding.problem}", markup=False, soft_wrap=True)
+            kind = "damaged" if finding.is_damaged else "left aside"
+            out.print(f"{kind}: {finding.problem}", markup=False, soft_wrap=True)
         for name in leftovers:
             out.print(f"left by a writer that died, never read, safe to delete: {name}", markup=False, soft_wrap=True)
         rows = sum(finding.rows for finding in findings)
         out.print(f"{len(findings) - len(bad)} of {len(findings)} files sound, {rows:,} rows")
-        if bad:
+        if any(finding.is_damaged for finding in bad):
             err.print("hint: `holdfast evaluate` with the same arguments moves a damaged file aside and measures again")
     if bad:
         raise typer.Exit(1)
@@ -114,9 +116,8 @@ def scores(
     """Accuracy of every run with its interval, n, failures and flags."""
     from holdfast.metrics.more import more_scores
     from holdfast.metrics.summary import lines
-    from holdfast.store import Store
 
-    kept = Store(store)
+    kept = open_store(store)
     models = [measured_model(kept, text) for text in model or ()]
     made = lines(kept, models=models, scenarios=measured_scenarios(kept, scenario), best_only=not every)
     more = more_scores(kept, [each.footer.key for each in made], metric or ())
@@ -162,9 +163,8 @@ def compare(
 ) -> None:
     """Two models sample by sample, under every scenario both were measured under."""
     from holdfast.metrics.compare import comparisons
-    from holdfast.store import Store
 
-    kept = Store(store)
+    kept = open_store(store)
     if benchmark is not None:
         _compare_scores(kept, benchmark, one, other, scenario or [], csv=csv, latex=latex, json=json)
         return
@@ -242,9 +242,8 @@ def explain(
 ) -> None:
     """One sample made again: before, after, logits."""
     from holdfast.engine.gallery import explain as explained
-    from holdfast.store import Store
 
-    made = explained(Store(store), run, sample, device=device, trust=trust)
+    made = explained(open_store(store), run, sample, device=device, trust=trust)
     if out_dir is not None:
         out_dir.mkdir(parents=True, exist_ok=True)
         (out_dir / "before.png").write_bytes(made.before)

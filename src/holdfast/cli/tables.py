@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from holdfast.core.suites import Suite
     from holdfast.core.table import Table
+    from holdfast.metrics.board import Board
     from holdfast.store import Store
     from holdfast.store.scores import Scores
 
@@ -33,18 +35,17 @@ def benchmark_scores(name: str, store: Store, *, needs: Sequence[str] = ()) -> S
     raise unknown("benchmark", name, {"store", *benchmarks(), *(scores.benchmark for scores in store.scores())})
 
 
-def own_models(benchmark: str, store: Store, spelled: Callable[[str], str]) -> Table | None:
+def own_models(benchmark: str, store: Store) -> Table | None:
     """The models of a store under the scores of the benchmark's suite; None where it has no suite or no model."""
     from holdfast.core.suites import load_suite, suites
     from holdfast.core.table import table
-    from holdfast.metrics.board import board
 
     if benchmark not in suites() or not store.footers():
         return None
     suite = load_suite(benchmark)
     if not suite.board:
         return None
-    entries = [entry for entry in board(suite, store, spelled=spelled).entries if entry.origin == "measured"]
+    entries = [entry for entry in store_board(suite, store).entries if entry.origin == "measured"]
     scores = {
         (entry.model, name): cell.score
         for entry in entries
@@ -53,6 +54,23 @@ def own_models(benchmark: str, store: Store, spelled: Callable[[str], str]) -> T
     }
     counts = {key: score.n for key, score in scores.items()}
     return table({key: score.value for key, score in scores.items()}, counts=counts, source="measured here")
+
+
+def store_board(suite: Suite, store: Store, *, sort: str | None = None) -> Board:
+    """The board of a suite with the runs of a store; those whose rows cannot be used are told and left out."""
+    from holdfast.metrics.board import board
+    from holdfast.site.reading import Reading
+    from holdfast.store.files import Unusable
+
+    spelled = spelling(store)
+    try:
+        return board(suite, store, sort=sort, spelled=spelled)
+    except Unusable:
+        readable = Reading(store)
+        readable.without_damage()
+        for problem in readable.problems.values():
+            store.left_aside(problem)
+        return board(suite, readable, sort=sort, spelled=spelled)
 
 
 def joined(one: Table, other: Table | None) -> Table:

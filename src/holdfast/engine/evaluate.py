@@ -24,7 +24,7 @@ from holdfast.core.refs import Ref, Scenario
 from holdfast.core.registry import registry
 from holdfast.core.types import Classifier, Flag, Score
 from holdfast.engine.device import Width, device_name, full_precision, pick_device
-from holdfast.engine.gallery import add_pictures
+from holdfast.engine.gallery import add_pictures, mend_pictures
 from holdfast.engine.jobs import Job, Wanted, Workshop, read_models, read_scenarios
 from holdfast.engine.ledger import Ledger
 from holdfast.engine.loading import Shard, shards_ahead
@@ -138,6 +138,7 @@ def _done(job: Job, store: Store, workshop: Workshop, wanted: Wanted, pictures: 
     run = job.run
     if store.has(run.key):
         rows = store.read(run.key)
+        mend_pictures(store, job, rows, workshop.device, pictures, watcher.note)
         watcher.began(run, len(rows), len(rows))
         watcher.ended(run, "done before", _standing(rows))
         return Outcome(str(run.model), str(run.scenario), rows)

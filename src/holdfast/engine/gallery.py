@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ from holdfast.engine.jobs import Job, Wanted, Workshop
 from holdfast.engine.loading import Shard
 from holdfast.engine.measure import Measured, measure
 from holdfast.store import Rows, Store
+from holdfast.store.files import NoRoom
 from holdfast.store.store import Picture
 
 
@@ -43,7 +44,26 @@ def add_pictures(store: Store, job: Job, rows: Rows, device: torch.device, width
     worst = most_wrong(rows, count)
     if worst:
         measured = _again(job, worst, device, width.value)
-        store.add_pictures(job.run.key, _pictures(worst, measured))
+        store.add_pictures(job.run.key, _pictures(worst, measured), rows=rows.footer.digest)
+
+
+def lacks_pictures(store: Store, rows: Rows, count: int) -> bool:
+    """Whether a finished run should have pictures and has none, or damaged ones."""
+    return count > 0 and not store.has_pictures(rows.footer.key, rows=rows.footer.digest) and bool(most_wrong(rows, 1))
+
+
+def mend_pictures(
+    store: Store, job: Job, rows: Rows, device: torch.device, count: int, note: Callable[[str], None]
+) -> None:
+    """Makes the pictures of a finished run again where they are missing or damaged; the run is done without them."""
+    if not lacks_pictures(store, rows, count):
+        return
+    try:
+        add_pictures(store, job, rows, device, Width(count), count)
+    except NoRoom:
+        raise
+    except Exception as error:  # noqa: BLE001 - models and plug-ins are other people's code
+        note(f"no pictures of run {rows.footer.key}: {error}")
 
 
 def most_wrong(rows: Rows, count: int) -> list[str]:

@@ -32,7 +32,7 @@ from holdfast.metrics.radius_curves import accuracies_at, smallest_radii
 from holdfast.metrics.resampling import percentiles, resampled_sums
 from holdfast.metrics.stability import stability
 from holdfast.metrics.summary import Line
-from holdfast.store.files import Damaged
+from holdfast.store.files import Unusable
 from holdfast.store.rows import Rows
 from holdfast.store.store import Store
 
@@ -86,7 +86,7 @@ def made_of(column: Column, runs: Runs, best: Table | None, spelled: Callable[[s
         return Made(None, have, len(wanted))
     try:
         means = [mean_of([_score(column.score, runs, name, reference) for name in term]) for term in terms]
-    except Damaged:
+    except Unusable:
         raise
     except HoldfastError as error:
         return Made(None, have, have, note=error.problem)

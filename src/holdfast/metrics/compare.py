@@ -89,4 +89,10 @@ def comparisons(store: Store, one: str, other: str, *, scenarios: Sequence[str] 
     shared = [scenario for scenario in first if scenario in second]
     if not shared:
         raise HoldfastError(f"`{one}` and `{other}` were measured under no scenario in common")
-    return [compare(store.read(first[name].key), store.read(second[name].key)) for name in shared]
+    pairs = [(store.read_or_tell(first[name].key), store.read_or_tell(second[name].key)) for name in shared]
+    made = [compare(mine, theirs) for mine, theirs in pairs if mine is not None and theirs is not None]
+    if not made:
+        raise HoldfastError(
+            f"no scenario of `{one}` and `{other}` has rows of both that can be read", hint="`holdfast verify` says why"
+        )
+    return made

@@ -72,7 +72,8 @@ def lines(
 ) -> list[Line]:
     """The scores of every run in a store, in order of model and scenario.
 
-    Where one measurement was made on several choices of samples, the largest counts (`best_only`).
+    Where one measurement was made on several choices of samples, the largest counts (`best_only`). Rows are read
+    only of versions that did not count them; a run whose rows cannot be used is told and left out.
     """
     chosen = [
         footer
@@ -82,7 +83,13 @@ def lines(
     if best_only:
         chosen = largest(chosen)
     chosen.sort(key=lambda footer: (footer.dataset, footer.model, len(footer.changes), footer.scenario))
-    return [line_of(footer) or line(store.read(footer.key)) for footer in chosen]
+    made = (line_of(footer) or _counted(store, footer) for footer in chosen)
+    return [each for each in made if each is not None]
+
+
+def _counted(store: Store, footer: Footer) -> Line | None:
+    rows = store.read_or_tell(footer.key)
+    return None if rows is None else line(rows)
 
 
 def largest(footers: Iterable[Footer]) -> list[Footer]:

@@ -16,7 +16,7 @@ from holdfast.site.plots import Plot, plots_of
 from holdfast.site.reading import Reading
 from holdfast.site.slugs import slug
 from holdfast.site.sources import paper
-from holdfast.store.files import Damaged
+from holdfast.store.files import Unusable
 from holdfast.store.published import Setting, benchmarks, settings, unread
 from holdfast.store.scores import PER_HUNDRED, Scores
 
@@ -57,7 +57,7 @@ def board_page(suite: Suite, store: Reading, *, spelled: Callable[[str], str]) -
     """The board with what each of its cells rests on; damaged runs are left out."""
     try:
         return _made(suite, store, spelled)
-    except Damaged:
+    except Unusable:
         store.without_damage()
         return _made(suite, store, spelled)
 

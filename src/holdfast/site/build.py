@@ -67,6 +67,7 @@ class Site:
     problems: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     reused: int = 0
+    lacks_files: bool = False
     files: Mapping[str, str] = field(default_factory=dict)
 
     def record(self) -> dict[str, object]:
@@ -98,8 +99,10 @@ def build(
     known = folder.contents(earlier) or folder.Contents()
     folder.contents(out)
     site = Site(out, stamp(store))
-    maker = _Maker(site, Reading(store), own, _lenient(spelled), earlier, known, is_live)
+    reading = Reading(store)
+    maker = _Maker(site, reading, own, _lenient(spelled), earlier, known, is_live)
     site.files = folder.write(maker.files(), out, reports=maker.reports).files
+    site.lacks_files = reading.lacks_files
     return site
 
 
@@ -181,7 +184,7 @@ class _Maker:
         by_model: dict[str, list[Footer]] = {}
         for footer in self.store.footers().values():
             by_model.setdefault(footer.model, []).append(footer)
-        pictures = {name: self.store.files.stamp(name) for name in self.store.files.names("gallery", ".parquet")}
+        pictures = self.store.files.listing("gallery", ".parquet").stamps
         for model, footers in sorted(by_model.items()):
             places, file, problem = _places(self.site.boards, model), f"models/{slug(model)}.html", None
             beside = _beside(model, by_model)

@@ -17,7 +17,7 @@ from holdfast.metrics.compare import Comparison, compare
 from holdfast.metrics.summary import Line, largest, line
 from holdfast.site.conditions import condition, group, labels, order, trail
 from holdfast.site.specimens import Specimen, specimens
-from holdfast.store.files import Damaged
+from holdfast.store.files import Unusable
 from holdfast.store.footer import Footer
 from holdfast.store.rows import Rows
 from holdfast.store.store import Store
@@ -120,7 +120,10 @@ def findings(store: Store, model: str, *, beside: Collection[str] | None = None)
             clean = rows if reference.key == footer.key else reader.rows(reference)
         runs.append(_measured(named[footer.key], rows, clean, reader, rivals.get(condition(footer), [])))
     if not runs:
-        raise HoldfastError(f"no run of `{model}` in {store.url} can be read", hint="`holdfast verify` says why")
+        why = next(iter(reader.problems.values()), "they are gone")
+        raise HoldfastError(
+            f"no run of `{model}` in {store.url} can be read: {why}", hint="`holdfast verify` says more"
+        )
     return Findings(
         model=model,
         runs=tuple(runs),
@@ -140,8 +143,10 @@ class _Reader:
     def rows(self, footer: Footer) -> Rows | None:
         try:
             return self.store.read(footer.key)
-        except Damaged as error:
+        except Unusable as error:
             self.problems[footer.key] = error.problem
+            if self.store.tell is not None:
+                self.store.left_aside(error.problem)
             return None
 
 

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from pathlib import PurePosixPath
 
 from holdfast.core.errors import HoldfastError
-from holdfast.store.files import Damaged
+from holdfast.store.files import CannotRead, Unusable
 from holdfast.store.footer import Footer
+from holdfast.store.galleries import FOLDER as GALLERIES
 from holdfast.store.rows import Rows
-from holdfast.store.scores import FOLDER, Scores, from_parquet
-from holdfast.store.store import SUFFIX, Store
+from holdfast.store.scores import FOLDER, Scores
+from holdfast.store.store import SUFFIX, Picture, Store
 
 KEPT = 400_000_000  # bytes of rows that stay in memory: several boards and reports read the same runs
 
 
 class Reading(Store):
-    """The runs and scores of a store at one moment; `problems` says, by file, what is wrong with those left out."""
+    """The runs and scores of a store at one moment; `problems` says, by file, what is wrong with those left out.
+
+    `lacks_files`: one of them could not be read, and may be readable at the next moment.
+    """
 
     def __init__(self, store: Store) -> None:
-        super().__init__(store.url)
+        super().__init__(store.url, tell=_quiet)
         self.problems: dict[str, str] = {}
+        self.lacks_files = False
         self._footers: dict[str, Footer] | None = None
         self._scores: dict[str, Scores] | None = None
         self._rows: OrderedDict[str, Rows] = OrderedDict()
@@ -38,8 +42,8 @@ class Reading(Store):
             return self._rows[key]
         try:
             rows = super().read(key)
-        except Damaged as error:
-            self.problems[_name(key)] = error.problem
+        except Unusable as error:
+            self._leave_out(_name(key), error)
             raise
         self._rows[key] = rows
         self._size += rows.table.nbytes
@@ -50,20 +54,32 @@ class Reading(Store):
     def scores(self, benchmark: str | None = None) -> list[Scores]:
         if self._scores is None:
             self._scores = {}
-            for name in self.files.names(FOLDER, SUFFIX):
+            found = self.files.listing(FOLDER, SUFFIX)
+            self.problems |= found.odd
+            for name in sorted(found.stamps):
                 try:
-                    self._scores[name] = from_parquet(self.files.read(name), name)
-                except (HoldfastError, OSError) as error:
-                    self.problems[name] = _said(error)
+                    self._scores[name] = self.scores_in(name)
+                except FileNotFoundError:
+                    continue
+                except Unusable as error:
+                    self._leave_out(name, error)
         return [scores for scores in self._scores.values() if benchmark in (None, scores.benchmark)]
+
+    def pictures(self, key: str) -> list[Picture]:
+        try:
+            return list(self.gallery_in(_gallery(key), key).pictures)
+        except FileNotFoundError:
+            return []
+        except Unusable as error:
+            self._leave_out(_gallery(key), error)
+            return []
 
     def without_damage(self) -> None:
         """Reads every run and leaves out those that cannot be read."""
         for key in list(self.footers()):
             try:
                 self.read(key)
-            except HoldfastError as error:
-                self.problems[_name(key)] = error.problem
+            except HoldfastError:  # or it is gone meanwhile
                 del self.footers()[key]
 
     @property
@@ -75,32 +91,37 @@ class Reading(Store):
     def _listed(self) -> dict[str, Footer]:
         try:
             footers = super().footers()
+        except CannotRead:  # of the folder: a site without any run would mislead
+            raise
         except HoldfastError as error:
-            self.problems["rows"] = _said(error)
+            self.problems["rows"] = error.problem
             return {}
-        self.problems |= {name: error.problem for name, error in self.damaged().items()}
+        for name, why in self.damaged().items():
+            self._leave_out(name, why)
         return footers
+
+    def _leave_out(self, name: str, error: Unusable) -> None:
+        self.problems[name] = error.problem
+        self.lacks_files |= isinstance(error, CannotRead)
 
 
 def stamp(store: Store) -> str:
     """Changes whenever a run is finished, or scores or pictures are added."""
-    files = store.files
-    files.fs.invalidate_cache()
     summed = hashlib.sha256()
-    for folder in ("rows", FOLDER, "gallery"):
-        start = files.path(folder)
-        found = files.fs.find(start, detail=True) if files.fs.exists(start) else {}
-        for path, about in sorted(found.items()):
-            if PurePosixPath(path).name.startswith("."):
-                continue  # still being written
-            when = about.get("mtime") or about.get("ETag") or about.get("created")
-            summed.update(f"{path} {about.get('size')} {when}\n".encode())
+    for folder in ("rows", FOLDER, GALLERIES):
+        found = store.files.listing(folder, SUFFIX)
+        for name, mark in sorted({**found.stamps, **found.odd}.items()):
+            summed.update(f"{name} {mark}\n".encode())
     return summed.hexdigest()[:16]
+
+
+def _quiet(problem: str) -> None:
+    """`problems` has it."""
 
 
 def _name(key: str) -> str:
     return f"rows/{key}{SUFFIX}"
 
 
-def _said(error: Exception) -> str:
-    return error.problem if isinstance(error, HoldfastError) else str(error)
+def _gallery(key: str) -> str:
+    return f"{GALLERIES}/{key}{SUFFIX}"

@@ -38,11 +38,15 @@ HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A finished build: its folder, and its files with a digest each."""
+    """A finished build: its folder, and its files with a digest each.
+
+    `lacks_files`: a file of the store could not be read, and may be readable now.
+    """
 
     folder: Path
     files: Mapping[str, str]
     stamp: str
+    lacks_files: bool = False
 
 
 class Pages:
@@ -62,29 +66,39 @@ class Pages:
         self._count = 0
         self._stop = threading.Event()
         self._wait = pause
+        self._before: Path | None = None
         self.built = self._build(None)
 
     def refresh(self) -> bool:
-        """Builds again where the store has changed."""
+        """Builds again where the store has changed, or where a file could not be read the last time."""
         begun = time.monotonic()
         now = stamp(self.store)
         self._wait = max(self.pause, 5 * (time.monotonic() - begun))  # a slow store is not asked all the time
-        if now == self.built.stamp:
+        if now == self.built.stamp and not self.built.lacks_files:
             return False
         old = self.built
         self.built = self._build(old)
+        if self.built.lacks_files:
+            self._wait = max(self.pause, 5 * (time.monotonic() - begun))
         # requests under way may still read the build before; the one before that is done with
-        if self._count > 2:
-            shutil.rmtree(self._folder.path / str(self._count - 2), ignore_errors=True)
+        if self._before is not None:
+            shutil.rmtree(self._before, ignore_errors=True)
+        self._before = old.folder
         return True
 
     def watch(self, say: Callable[[str], None]) -> None:
-        """Refreshes until `close`; a build that fails leaves the pages as they are."""
+        """Refreshes until `close`. Whatever fails leaves the pages as they are, is said once, and is tried again."""
+        last = ""
         while not self._stop.wait(self._wait):
             try:
                 self.refresh()
-            except HoldfastError as error:
-                say(f"the pages stay as they were: {error.problem}")
+                last = ""
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - code of plug-ins runs here too
+                now = error.problem if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
+                if now != last and not self._stop.is_set():
+                    with contextlib.suppress(Exception):  # nobody may be listening any more
+                        say(f"the pages stay as they were: {now}")
+                last = now
 
     def close(self) -> None:
         self._stop.set()
@@ -92,17 +106,21 @@ class Pages:
 
     def _build(self, old: Built | None) -> Built:
         self._count += 1
-        store = Store(self.store.url)
-        site = build(
-            store,
-            self._folder.path / str(self._count),
-            own=self.own,
-            spelled=self.spelling(store),
-            before=old.folder if old else None,
-            is_live=True,
-        )
+        store, folder = Store(self.store.url), self._folder.path / str(self._count)
+        try:
+            site = build(
+                store,
+                folder,
+                own=self.own,
+                spelled=self.spelling(store),
+                before=old.folder if old else None,
+                is_live=True,
+            )
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
         self.told(site)
-        return Built(site.out, site.files, site.stamp)
+        return Built(site.out, site.files, site.stamp, site.lacks_files)
 
 
 def server(pages: Pages, *, host: str = "127.0.0.1", port: int = 8000) -> ThreadingHTTPServer:

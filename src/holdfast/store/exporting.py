@@ -35,8 +35,13 @@ def measured(store: Store, *, models: Sequence[str] = ()) -> Scores:
     values, counts = {}, {}
     sources: dict[str | tuple[str, str], str] = {}
     for key, footer in kept.items():
-        right = footer.right if footer.right is not None else int(store.read(footer.key).correct.sum())
-        values[key], counts[key] = right / footer.n, footer.n
+        right = footer.right
+        if right is None:
+            rows = store.read_or_tell(footer.key)
+            if rows is None:
+                continue
+            right = rows.counts.right
+        values[key], counts[key] = right / max(1, footer.n), footer.n
         part = f", {footer.n} of {footer.population} samples" if footer.is_partial else ""
         sources[key] = f"run {footer.key}{part}"
     return Scores("measured", grid(values, counts=counts, sources=sources))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 import uuid
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -17,14 +19,47 @@ from holdfast.core.errors import HoldfastError
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 TEMPORARY = ".tmp"
+NO_FILE = "it is a folder or a device, not a file"
+FOLDER_NAMED_AS_FILE = ".parquet"  # a folder of such a name is no folder of ours: it is not looked into
 
 
 class NoRoom(HoldfastError):  # noqa: N818 - says what is wrong
     """The disk is full: nothing more can be kept, so nothing more is measured."""
 
 
-class Damaged(HoldfastError):  # noqa: N818 - says what the file is
-    """A file of rows that cannot be trusted."""
+class Unusable(HoldfastError):  # noqa: N818 - says what the file is
+    """A file of a store that is left aside; the others are not concerned."""
+
+
+class Damaged(Unusable):
+    """A file that was read in full, twice, and is not what was written: no Parquet, or not of its digest."""
+
+
+class CannotRead(Unusable):
+    """A file or folder that could not be read now; nothing is known of its content, so nothing is done to it."""
+
+
+class Foreign(Unusable):
+    """A file that holdfast did not write, or a version that this one cannot read; it stays where it is."""
+
+
+class CannotWrite(HoldfastError):  # noqa: N818 - says what is wrong
+    """A file that could not be written, moved or removed."""
+
+
+class ShortReadError(OSError):
+    """Fewer bytes came than the file has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Files below a folder: the stamp of each by name, and by printable name what is wrong with those left aside.
+
+    A stamp changes whenever its file does.
+    """
+
+    stamps: dict[str, str] = field(default_factory=dict)
+    odd: dict[str, str] = field(default_factory=dict)
 
 
 class Files:
@@ -50,6 +85,8 @@ class Files:
                 Path(temporary).replace(path)
             else:
                 self.fs.pipe_file(temporary, data)
+                if self.fs.info(temporary).get("size") not in (None, len(data)):
+                    raise OSError(errno.EIO, "fewer bytes were written than given")
                 self.fs.mv(temporary, str(path))
         except OSError as error:
             self._discard(temporary)
@@ -58,49 +95,77 @@ class Files:
                     f"no room left to write {path} ({error.strerror})",
                     hint="everything finished before is kept: free some space and run the same command again",
                 ) from error
-            raise HoldfastError(f"cannot write {path}: {error}", hint="is the store writable?") from error
+            raise
         except BaseException:
             self._discard(temporary)
             raise
 
     def read(self, name: str) -> bytes:
-        return bytes(self.fs.cat_file(self.path(name)))
+        """All bytes of a file."""
+        if not self.is_local:
+            return bytes(self.fs.cat_file(self.path(name)))
+        with _links_told(self.path(name)):
+            about = os.stat(self.path(name))  # noqa: PTH116 - as `size`
+        if not stat.S_ISREG(about.st_mode):  # reading a pipe would wait for ever
+            raise OSError(errno.EISDIR, NO_FILE)
+        data = bytes(self.fs.cat_file(self.path(name)))
+        _check_length(data, about.st_size)
+        return data
 
     def tail(self, name: str, size: int) -> bytes:
         """The last bytes of a file, all of it where it is shorter."""
         if not self.is_local:
             return bytes(self.fs.cat_file(self.path(name), start=-size))
-        with Path(self.path(name)).open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - size))
-            return file.read()
+        with _links_told(self.path(name)), Path(self.path(name)).open("rb") as file:
+            whole = os.fstat(file.fileno()).st_size
+            file.seek(max(0, whole - size))
+            data = file.read()
+            _check_length(data, min(size, whole))
+            return data
+
+    def size(self, name: str) -> int | None:
+        """How many bytes a file has; None where its filesystem does not say."""
+        if self.is_local:
+            return os.stat(self.path(name)).st_size  # noqa: PTH116 - no Path: it is asked for every file
+        found = self.fs.info(self.path(name)).get("size")
+        return None if found is None else int(found)
 
     def names(self, folder: str, suffix: str) -> list[str]:
         """Complete files below a folder, as names relative to the root, sorted."""
-        found = [name for name, _ in self._walked(folder)] if self.is_local else list(self._found(folder))
-        return sorted(name for name in found if _is_kept(name, suffix))
+        return sorted(self.listing(folder, suffix).stamps)
 
-    def stamps(self, folder: str, suffix: str) -> dict[str, str]:
-        """What `names` lists, each with a stamp that changes whenever the file does; one listing, however many."""
-        if not self.is_local:
-            listed = self._found(folder).items()
-            return {name: _stamp(info) for name, info in sorted(listed) if _is_kept(name, suffix)}
-        stamps = {}
-        for name, entry in self._walked(folder):
-            if _is_kept(name, suffix):
-                with contextlib.suppress(FileNotFoundError):  # gone since it was listed
-                    about = entry.stat()
-                    stamps[name] = f"{about.st_size}:{about.st_mtime_ns}"
-        return stamps
+    def listing(self, folder: str, suffix: str) -> Listing:
+        """What is below a folder, each file with its stamp; one listing, however many files."""
+        found = Listing()
+        if self._is_file(folder):
+            found.odd[folder] = "it is a file, not a folder"
+            return found
+        for name, mark in self._walked(folder) if self.is_local else self._listed(folder):
+            if not _is_kept(name, suffix):
+                continue
+            if not _is_text(name):
+                found.odd[printable(name)] = "its name is not UTF-8"
+            elif mark is None:
+                found.odd[name] = NO_FILE
+            else:
+                found.stamps[name] = mark
+        return found
 
     def exists(self, name: str) -> bool:
-        return bool(self.fs.exists(self.path(name)))
+        """Whether there is such a file or folder; an error where nobody can tell."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            if self.is_local:
+                os.stat(self.path(name))  # noqa: PTH116 - `Path.exists` takes some errors for an absence
+            else:
+                self.fs.info(self.path(name))
+            return True
+        return False
 
     def stamp(self, name: str) -> str:
-        """As `stamps` has it."""
+        """As `listing` has it."""
         if not self.is_local:
             return _stamp(self.fs.info(self.path(name)))
-        about = Path(self.path(name)).stat()
-        return f"{about.st_size}:{about.st_mtime_ns}"
+        return _local_stamp(os.stat(self.path(name)))  # noqa: PTH116
 
     def remove(self, name: str) -> None:
         """Removes a file or folder; one that is gone already is fine."""
@@ -109,15 +174,18 @@ class Files:
 
     def move(self, name: str, to: str) -> None:
         self.fs.makedirs(str(PurePosixPath(self.path(to)).parent), exist_ok=True)
-        self.fs.mv(self.path(name), self.path(to))
+        if self.is_local:
+            Path(self.path(name)).rename(self.path(to))
+        else:
+            self.fs.mv(self.path(name), self.path(to))
 
     def leftovers(self) -> list[str]:
         """Temporary files of writers that died; never read as rows."""
-        found = [name for name, _ in self._walked("")] if self.is_local else list(self._found(""))
-        return sorted(name for name in found if name.endswith(TEMPORARY))
+        found = self._walked("") if self.is_local else self._listed("")
+        return sorted(printable(name) for name, _ in found if name.endswith(TEMPORARY))
 
-    def _walked(self, folder: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
-        """Files below a folder on a local disk; fsspec would ask the disk several times for each."""
+    def _walked(self, folder: str) -> Iterator[tuple[str, str | None]]:
+        """Files below a folder on a local disk, with their stamps; fsspec would ask the disk several times for each."""
         try:
             entries = os.scandir(self.path(folder))
         except (FileNotFoundError, NotADirectoryError):
@@ -125,30 +193,101 @@ class Files:
         with entries:
             for entry in entries:
                 name = f"{folder}/{entry.name}" if folder else entry.name
-                if entry.is_dir(follow_symlinks=False):
-                    yield from self._walked(name)
+                if not entry.is_dir(follow_symlinks=False):
+                    with contextlib.suppress(FileNotFoundError):  # gone since it was listed
+                        yield name, _entry_stamp(entry)
+                elif name.endswith(FOLDER_NAMED_AS_FILE):
+                    yield name, None
                 else:
-                    yield name, entry
+                    yield from self._walked(name)
 
-    def _found(self, folder: str) -> dict[str, dict[str, Any]]:
-        start = self.path(folder)
+    def _listed(self, folder: str) -> Iterator[tuple[str, str | None]]:
+        """The same on other filesystems; `find` would take a folder that it cannot list for an empty one."""
+        start = self.path(folder).rstrip("/")
         self.fs.invalidate_cache()
-        if not self.fs.exists(start):
-            return {}
-        prefix = len(self.root.rstrip("/")) + 1
-        return {str(path)[prefix:]: info for path, info in self.fs.find(start, detail=True).items()}
+        try:
+            found = self.fs.ls(start, detail=True)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        for info in found:
+            base = str(info["name"]).rstrip("/").rpartition("/")[2]
+            name = f"{folder}/{base}" if folder else base
+            if str(info["name"]).strip("/") == start.strip("/"):
+                continue  # some list the folder itself
+            if info.get("type") != "directory":
+                yield name, _stamp(info)
+            elif name.endswith(FOLDER_NAMED_AS_FILE):
+                yield name, None
+            else:
+                yield from self._listed(name)
+
+    def _is_file(self, name: str) -> bool:
+        if not self.is_local:
+            return False
+        try:
+            return stat.S_ISREG(os.stat(self.path(name)).st_mode)  # noqa: PTH116 - as `exists`
+        except (FileNotFoundError, NotADirectoryError):
+            return False
 
     def _discard(self, path: str) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(Exception):  # filesystems raise what they like; the file is never read
             self.fs.rm(path)
+
+
+def printable(name: str) -> str:
+    """A file name that any output can show: what is no UTF-8 as escapes."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def _is_kept(name: str, suffix: str) -> bool:
     return name.endswith(suffix) and not name.rpartition("/")[2].startswith(".")
 
 
+def _is_text(name: str) -> bool:
+    if name.isascii():
+        return True
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _entry_stamp(entry: os.DirEntry[str]) -> str | None:
+    """None: it is no file."""
+    try:
+        about = entry.stat()
+        return _local_stamp(about) if stat.S_ISREG(about.st_mode) else None
+    except OSError as error:
+        if not entry.is_symlink():
+            raise
+        return f"link {error.errno}"  # in a loop, or one that leads nowhere: reading it says so
+
+
+@contextlib.contextmanager
+def _links_told(path: str) -> Iterator[None]:
+    """A link that leads nowhere is no file that is gone: it stays, and is told."""
+    try:
+        yield
+    except FileNotFoundError:
+        if Path(path).is_symlink():
+            raise OSError(errno.ELOOP, "it is a link that leads nowhere") from None
+        raise
+
+
+def _local_stamp(about: os.stat_result) -> str:
+    """Size and times of a file, and which file it is: content and `mtime` can be set back, `ctime` cannot."""
+    return f"{about.st_size}:{about.st_mtime_ns}:{about.st_ctime_ns}:{about.st_ino}"
+
+
 def _stamp(info: Mapping[str, Any]) -> str:
-    return f"{info.get('size')}:{info.get('mtime') or info.get('ETag') or info.get('created')}"
+    known = [info.get(name) for name in ("size", "ETag", "etag", "md5Hash", "mtime", "LastModified", "created")]
+    return ":".join(str(value) for value in known if value is not None)
+
+
+def _check_length(data: bytes, size: int | None) -> None:
+    if size is not None and len(data) != size:
+        raise ShortReadError(errno.EIO, f"{len(data):,} of {size:,} bytes came")
 
 
 def _write_durably(path: Path, data: bytes) -> None:
@@ -156,3 +295,5 @@ def _write_durably(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
+        if os.fstat(file.fileno()).st_size != len(data):
+            raise OSError(errno.EIO, "fewer bytes were written than given")

@@ -6,7 +6,8 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.refs import Ref, Run
@@ -123,29 +124,78 @@ class Footer:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Footer:
-        record = json.loads(data)
-        if record.get("format") != FORMAT:
-            raise HoldfastError(
-                f"rows of format {record.get('format')}, this installation reads format {FORMAT}",
-                hint="read the store with the version of holdfast that wrote it",
-            )
-        known = {f.name for f in fields(cls)}
-        made = {name: value for name, value in record.items() if name in known}
-        return cls(**made | {name: make(record[name]) for name, make in compounds.items()})
+        """Fields that this version does not know are passed over; one that it cannot do without is an error."""
+        try:
+            record = json.loads(data)
+            if not isinstance(record, dict):
+                raise OtherFormat("no record", hint=HINT)
+            if record.get("format") != FORMAT:
+                problem = f"rows of format {record.get('format')}, this installation reads format {FORMAT}"
+                raise OtherFormat(problem, hint=HINT)
+            made = {name: make(record[name]) for name, make in compounds.items() if name in record}
+            footer = _made_of(cls, record | made)
+            _check_text(record)
+        except (TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise OtherFormat(f"a footer that this installation cannot read: {error}", hint=HINT) from error
+        return footer
+
+
+class OtherFormat(HoldfastError):  # noqa: N818 - says what the footer is
+    """A footer under a right seal that this version cannot read."""
+
+
+HINT = "read the store with the version of holdfast that wrote it"
+Record = TypeVar("Record")
+
+
+def _made_of(kind: type[Record], record: dict[str, Any]) -> Record:
+    """A record of ours from the fields that it knows; a `TypeError` names what is missing or of another kind."""
+    made = kind(**{f.name: record[f.name] for f in fields(kind) if f.name in record})  # type: ignore[arg-type]
+    for name, kinds in _plain_fields(kind).items():  # type: ignore[arg-type]
+        value = getattr(made, name)
+        if not isinstance(value, kinds) or (isinstance(value, int) and abs(value) >= 1 << 63):
+            raise TypeError(f"`{name}` is of another kind")
+    return made
+
+
+@cache
+def _plain_fields(kind: Any) -> dict[str, tuple[type, ...]]:
+    """What the fields of a record may hold that are texts or numbers."""
+    words = {f.name: str(f.type).split(" | ") for f in fields(kind)}
+    plain = {name: said for name, said in words.items() if set(said) <= KINDS.keys()}
+    return {name: tuple(kind for word in said for kind in KINDS[word]) for name, said in plain.items()}
+
+
+def _check_text(record: object) -> None:
+    """Half of a surrogate pair is no text: nothing could print it, nor a table hold it."""
+    json.dumps(record, ensure_ascii=False).encode()
+
+
+def _texts(record: Any) -> tuple[str, ...]:
+    if not isinstance(record, list | tuple) or not all(isinstance(text, str) for text in record):
+        raise TypeError("a list of texts is of another kind")
+    return tuple(record)
 
 
 def _card(record: dict[str, Any]) -> ModelCard:
-    return ModelCard(**record | {"threats": tuple(record["threats"])})
+    return _made_of(ModelCard, record | {"threats": _texts(record.get("threats", ()))})
 
 
 compounds: dict[str, Callable[[Any], Any]] = {  # fields that JSON gives back as lists and dicts
-    "changes": lambda record: tuple(ChangeRecord(**change) for change in record),
+    "changes": lambda record: tuple(_made_of(ChangeRecord, change) for change in record),
     "card": _card,
-    "classes": tuple,
+    "classes": _texts,
     "versions": dict,
     "facts": dict,
     "tallies": dict,
-    "flags": lambda record: tuple(Flag(**flag) for flag in record),
+    "flags": lambda record: tuple(_made_of(Flag, flag) for flag in record),
+}
+KINDS: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+    "None": (type(None),),
 }
 
 

@@ -2,17 +2,18 @@
 
 It is derived from the files and follows them: whoever reads it lists the folder, reads the footers of files that are
 new or have changed, and writes the table anew when that was worth it. Two processes may do so at once, and it can be
-deleted at any time.
+deleted at any time. A seal over the whole file tells an index that was edited or damaged: none of it is used then.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import hashlib
 import io
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, fields
 from typing import Any, NamedTuple
@@ -21,13 +22,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from holdfast.core.errors import HoldfastError
-from holdfast.store.files import Damaged, Files
+from holdfast.store.files import CannotRead, Damaged, Files, Foreign, Unusable
 from holdfast.store.footer import Footer, compounds
 
 NAME = "index.parquet"
 FEW = 5000  # names: a folder of so many is listed in milliseconds, every time
 REST = 10  # a larger one is listed again after this many times as long as listing it took
 WORTH = 100  # the table is written anew when one in so many entries is new
+SEAL_KEY = b"holdfast index"
+EDITED = {b"holdfast sealed", b"pandas"}  # what an editor leaves in the metadata when the seal is gone
+BLANK = b"0" * 64  # what stands in place of the seal while it is computed
 READERS = 8  # footers read at once: an object store answers each slowly and many together
 
 OWN = ("key", "family", "digest", "command")  # texts of one run alone; all others are shared by many
@@ -37,7 +41,9 @@ COLUMNS = {
     field.name: pa.string() if field.name in OWN else PLAIN.get(str(field.type).removesuffix(" | None"), WORDS)
     for field in fields(Footer)
 }
-SCHEMA = pa.schema([("name", pa.string()), ("stamp", pa.string()), *COLUMNS.items()])
+SCHEMA = pa.schema(
+    [("name", pa.string()), ("stamp", pa.string()), *COLUMNS.items()], metadata={b"holdfast sealed": b"yes"}
+)
 
 
 class Entry(NamedTuple):
@@ -48,13 +54,18 @@ class Entry(NamedTuple):
 
 
 class Index:
-    """The entries of the files of a folder by name. `read` gives the footer of a file, or raises `Damaged`."""
+    """The entries of the files of a folder by name. `read` gives the footer of a file, or raises `Unusable`.
+
+    `left_aside` has, by name, the files without an entry: their stamp, and what is wrong. `problem` says what was wrong
+    with the table as it was found.
+    """
 
     def __init__(self, files: Files, folder: str, suffix: str, read: Callable[[str], Footer]) -> None:
         self.files, self.folder, self.suffix, self.read = files, folder, suffix, read
         self.known: dict[str, Entry] | None = None
         self.families: dict[str, list[str]] | None = None
-        self.damaged: dict[str, tuple[str, Damaged]] = {}
+        self.left_aside: dict[str, tuple[str, Unusable]] = {}
+        self.problem: str | None = None
         self.unwritten = 0
         self.listed = self.took = 0.0
 
@@ -65,10 +76,11 @@ class Index:
         elif len(self.known) > FEW and time.monotonic() - self.listed < REST * self.took:
             return self.known
         begun = time.monotonic()
-        stamps = self.files.stamps(self.folder, self.suffix)
+        found = self.files.listing(self.folder, self.suffix)
         self.listed = time.monotonic()
         self.took = self.listed - begun
-        self._follow(stamps, self.known)
+        self._follow(found.stamps, self.known)
+        self.left_aside |= {name: ("", Foreign(f"cannot read {name}: {why}")) for name, why in found.odd.items()}
         return self.known
 
     def family(self, name: str) -> list[str]:
@@ -82,8 +94,10 @@ class Index:
         return [member for member in members if member in entries and entries[member].footer.family == name]
 
     def note(self, name: str, footer: Footer) -> None:
-        """A file was written here: no need to look for it."""
-        if self.known is not None:
+        """A file was written here: no need to look for it. Without its stamp it is found by the next listing."""
+        if self.known is None:
+            return
+        with contextlib.suppress(HoldfastError, OSError):
             self.known[name] = Entry(self.files.stamp(name), footer)
             self._join(name, self.known[name])
             self.unwritten += 1
@@ -96,28 +110,37 @@ class Index:
     def _follow(self, stamps: dict[str, str], known: dict[str, Entry]) -> None:
         for name in known.keys() - stamps.keys():
             self.drop(name)
-        self.damaged = {name: found for name, found in self.damaged.items() if stamps.get(name) == found[0]}
+        self.left_aside = {  # what could not be read is tried again
+            name: (stamp, error)
+            for name, (stamp, error) in self.left_aside.items()
+            if stamps.get(name) == stamp and not isinstance(error, CannotRead)
+        }
         other = [
             name
             for name, stamp in stamps.items()
-            if name not in self.damaged and (name not in known or known[name].stamp != stamp)
+            if name not in self.left_aside and (name not in known or known[name].stamp != stamp)
         ]
         for name, footer in zip(other, self._read(other), strict=True):
-            if isinstance(footer, Damaged):
-                self.damaged[name] = stamps[name], footer
-                self.drop(name)
-            else:
+            if isinstance(footer, Footer):
                 known[name] = Entry(stamps[name], footer)
                 self._join(name, known[name])
                 self.unwritten += 1
+                continue
+            self.drop(name)
+            if footer is not None:
+                self.left_aside[name] = stamps[name], footer
         if self.unwritten * WORTH > len(known):
             self._write(known)
 
-    def _read(self, names: Sequence[str]) -> Iterator[Footer | Damaged]:
-        def one(name: str) -> Footer | Damaged:
+    def _read(self, names: Sequence[str]) -> Iterator[Footer | Unusable | None]:
+        """The footer of each file, what is wrong with it, or None where it is gone."""
+
+        def one(name: str) -> Footer | Unusable | None:
             try:
                 return self.read(name)
-            except Damaged as error:
+            except FileNotFoundError:
+                return None
+            except Unusable as error:
                 return error
 
         if len(names) < READERS:
@@ -131,29 +154,68 @@ class Index:
             self.families.setdefault(entry.footer.family, []).append(name)
 
     def _kept(self) -> dict[str, Entry]:
-        """What was written, nothing where it cannot be used: damaged, or of another version."""
+        """What was written, nothing where it cannot be used: damaged, edited, or of another version."""
         try:
-            table = pq.read_table(io.BytesIO(self.files.read(NAME)))
-            if not table.schema.equals(SCHEMA):
-                return {}
-            names, stamps = table.column("name").to_pylist(), table.column("stamp").to_pylist()
-            with _uncollected():
-                kept = dict(zip(names, map(Entry, stamps, _footers(table)), strict=True))
-            if len(kept) > FEW:  # it stays as long as the store does: collecting need not go through it again and again
-                gc.freeze()
-            return kept
-        except (pa.ArrowException, OSError, ValueError, KeyError, TypeError):
+            kept = decoded(self.files.read(NAME))
+        except FileNotFoundError:
             return {}
+        except (Unusable, OSError, MemoryError) as error:
+            self.problem = error.problem if isinstance(error, HoldfastError) else f"cannot read {NAME}: {error}"
+            return {}
+        if len(kept) > FEW:  # it stays as long as the store does: collecting need not go through it again and again
+            gc.freeze()
+        return kept
 
     def _write(self, known: dict[str, Entry]) -> None:
-        footers = [entry.footer for entry in known.values()]
-        columns = [pa.array(known, pa.string()), pa.array([entry.stamp for entry in known.values()], pa.string())]
-        columns += [_column(footers, name, kind) for name, kind in COLUMNS.items()]
-        sink = io.BytesIO()
-        pq.write_table(pa.table(columns, schema=SCHEMA), sink, compression="zstd")
-        with contextlib.suppress(HoldfastError):  # a store that cannot be written to can still be read
-            self.files.write(NAME, sink.getvalue())
+        # a store that cannot be written to can still be read; so can one whose footers fit no table
+        with contextlib.suppress(HoldfastError, OSError, pa.ArrowException, ValueError, OverflowError, MemoryError):
+            self.files.write(NAME, encoded(known))
         self.unwritten = 0
+
+
+def encoded(known: Mapping[str, Entry]) -> bytes:
+    """The index as a file, under its seal."""
+    footers = [entry.footer for entry in known.values()]
+    columns = [pa.array(known, pa.string()), pa.array([entry.stamp for entry in known.values()], pa.string())]
+    columns += [_column(footers, name, kind) for name, kind in COLUMNS.items()]
+    sink = io.BytesIO()
+    with pq.ParquetWriter(sink, SCHEMA, compression="zstd") as writer:
+        writer.write_table(pa.table(columns, schema=SCHEMA))
+        writer.add_key_value_metadata({SEAL_KEY: BLANK})
+    data = sink.getvalue()
+    before, _, after = data.rpartition(BLANK)
+    return before + hashlib.sha256(data).hexdigest().encode() + after
+
+
+def decoded(data: bytes) -> dict[str, Entry]:
+    """The entries of an index; nothing where another version wrote it. `Damaged` where it is not as it was written."""
+    try:
+        about = pq.read_metadata(io.BytesIO(data)).metadata or {}
+        if SEAL_KEY not in about and not EDITED & about.keys():
+            return {}
+        if not _is_sealed(data, about.get(SEAL_KEY, b"")):
+            raise Damaged(f"{NAME} does not match its seal: it was changed or damaged after writing", hint=HINT)
+        table = pq.read_table(io.BytesIO(data))
+        if not table.schema.equals(SCHEMA):
+            return {}
+        names, stamps = table.column("name").to_pylist(), table.column("stamp").to_pylist()
+        with _uncollected():
+            return dict(zip(names, map(Entry, stamps, footers_in(table)), strict=True))
+    except (HoldfastError, MemoryError):
+        raise
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
+        raise Damaged(f"{NAME} is not a whole Parquet file: {error}", hint=HINT) from error
+
+
+HINT = "it is derived from the files: any command that reads the store makes it again"
+
+
+def _is_sealed(data: bytes, seal: bytes) -> bool:
+    at = data.rfind(seal)
+    summed = hashlib.sha256(memoryview(data)[:at])
+    summed.update(BLANK)
+    summed.update(memoryview(data)[at + len(seal) :])
+    return len(seal) == len(BLANK) and summed.hexdigest().encode() == seal
 
 
 def _column(footers: Sequence[Footer], name: str, kind: pa.DataType) -> pa.Array:
@@ -167,7 +229,7 @@ def _column(footers: Sequence[Footer], name: str, kind: pa.DataType) -> pa.Array
     return pa.array([said[id(value)] for value in values], pa.string()).dictionary_encode()
 
 
-def _footers(table: pa.Table) -> list[Footer]:
+def footers_in(table: pa.Table) -> list[Footer]:
     """Footers from columns; what is the same in many of them is made once."""
     columns: list[list[Any]] = []
     for name, kind in COLUMNS.items():

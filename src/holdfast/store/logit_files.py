@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from holdfast.core.errors import HoldfastError, Misuse
-from holdfast.store.footer import Footer
+from holdfast.store.decoding import decoded_rows
+from holdfast.store.footer import FOOTER_KEY
 from holdfast.store.rows import Rows
 
 FORMATS = (".npy", ".csv", ".parquet")
@@ -44,12 +46,13 @@ def read_logits(path: Path) -> LogitFile | Rows:
     if ending == ".csv":
         return _from_table(path, _csv(path))
     if ending == ".parquet":
+        data = _bytes(path)
         try:
-            table = pq.read_table(path)
+            table = pq.read_table(io.BytesIO(data))
         except (pa.ArrowException, OSError) as error:
             raise HoldfastError(f"{path} is not a Parquet file: {error}") from error
-        footer = Footer.from_metadata(table.schema.metadata or {})
-        return _from_table(path, table) if footer is None else Rows(table, footer)
+        is_ours = FOOTER_KEY in (table.schema.metadata or {})
+        return decoded_rows(data, str(path), is_kept=False) if is_ours else _from_table(path, table)
     raise Misuse(f"logits are read from {', '.join(FORMATS)}, got {path.name}")
 
 
@@ -99,9 +102,17 @@ def _reordered(one: LogitFile, other: LogitFile) -> LogitFile:
     return LogitFile(other.name, other.logits[order], one.ids, labels, other.classes)
 
 
-def _array(path: Path) -> NDArray[np.floating]:
+def _bytes(path: Path) -> bytes:
     try:
-        array = np.load(path, allow_pickle=False)
+        return path.read_bytes()
+    except OSError as error:
+        raise HoldfastError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _array(path: Path) -> NDArray[np.floating]:
+    data = _bytes(path)
+    try:
+        array = np.load(io.BytesIO(data), allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
         raise HoldfastError(f"{path} is not an npy file of numbers: {error}") from error
     if array.dtype.kind not in "fiu":

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.table import Table
+from holdfast.store.files import Damaged, Foreign
 from holdfast.store.rows import Rows
 
 SUFFIX = ".parquet"
@@ -241,18 +242,51 @@ def to_parquet(scores: Scores) -> bytes:
     return sink.getvalue()
 
 
-def from_parquet(data: bytes, name: str) -> Scores:
-    """Scores as they were kept; an error where they do not fit their digest."""
+def from_parquet(data: bytes, name: str, *, is_kept: bool = False) -> Scores:
+    """Scores as they were kept; an error where they do not fit their digest, or the name that a store gives them."""
     try:
         made = pq.read_table(io.BytesIO(data))
-        about = json.loads((made.schema.metadata or {})[KEY])
+        metadata = made.schema.metadata or {}
+        if KEY not in metadata and made.column_names != SCHEMA.names:
+            raise Foreign(f"{name} is no file of scores of holdfast's", hint="move it out of the store")
+        if made.column_names != SCHEMA.names:
+            raise Damaged(f"{name} is no whole file of scores: its columns are {_listed(made)}", hint=AGAIN)
+        about = json.loads(metadata[KEY])
         scores = _from_arrow(made, about)
-        is_sound = scores.digest == about["digest"]
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, IndexError) as error:
-        raise HoldfastError(f"{name} is not a whole file of scores: {error}", hint=AGAIN) from error
+        is_sound = scores.digest == about["digest"] and _says_the_same(made, scores)
+    except (HoldfastError, MemoryError):
+        raise
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise Damaged(f"{name} is not a whole file of scores: {error}", hint=AGAIN) from error
     if not is_sound:
-        raise HoldfastError(f"{name} does not match its digest: it was changed or damaged after writing", hint=AGAIN)
+        raise Damaged(f"{name} does not match its digest: it was changed or damaged after writing", hint=AGAIN)
+    if is_kept and name != file_name(scores):
+        raise Damaged(f"{name} holds the scores of {file_name(scores)}", hint=AGAIN)
     return scores
+
+
+def file_name(scores: Scores) -> str:
+    """Where a store keeps scores."""
+    return f"{FOLDER}/{scores.benchmark}.{scores.key}{SUFFIX}"
+
+
+def _listed(table: pa.Table) -> str:
+    return ", ".join(table.column_names[:8]) + (", …" if table.num_columns > 8 else "")
+
+
+def _says_the_same(made: pa.Table, scores: Scores) -> bool:
+    """Whether the columns that stand in the metadata too say the same there: others read the columns alone."""
+    units = {str(scores.unit(name)) for name in scores.table.settings}
+    pairs = set(zip(_texts(made, "setting"), _texts(made, "unit"), strict=True))
+    return (
+        set(_texts(made, "benchmark")) <= {scores.benchmark}
+        and set(_texts(made, "unit")) <= units
+        and all(scores.unit(setting) == unit for setting, unit in pairs)
+    )
+
+
+def _texts(table: pa.Table, name: str) -> list[str]:
+    return [str(text) for text in table.column(name).to_pylist()]
 
 
 def _from_arrow(made: pa.Table, about: dict[str, Any]) -> Scores:

@@ -13,57 +13,48 @@ from __future__ import annotations
 import io
 import uuid
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
 
 from holdfast.core.errors import HoldfastError, HoldfastWarning
-from holdfast.store.files import Damaged, Files
+from holdfast.store import galleries
+from holdfast.store.decoding import SUFFIX, decoded_footer, decoded_rows, row_name
+from holdfast.store.files import CannotRead, Damaged, Foreign, Unusable
 from holdfast.store.footer import Footer
-from holdfast.store.index import Index
-from holdfast.store.rows import Rows, digest, is_named, joined
-from holdfast.store.scores import FOLDER, Scores, from_parquet, to_parquet
+from holdfast.store.galleries import Picture
+from holdfast.store.index import Entry, Index
+from holdfast.store.retrying import PAUSES, TRY_AGAIN, RetryingFiles
+from holdfast.store.rows import Rows, joined
+from holdfast.store.scores import FOLDER, Scores, to_parquet
+from holdfast.store.scores import file_name as scores_name
+from holdfast.store.scores import from_parquet as scores_from
+from holdfast.store.verifying import Finding, findings
 
 if TYPE_CHECKING:
     import duckdb
     import pandas as pd
 
-SUFFIX = ".parquet"
+__all__ = ["SUFFIX", "Damaged", "Finding", "Picture", "Store"]
+
 TAIL = 1 << 16  # bytes: the end of a file that holds its footer, nearly always
-UNREADABLE = (
-    pa.ArrowException,
-    OSError,
-    ValueError,
-)  # what Arrow raises on damage; ValueError: names that are not text
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What `verify` says of one file: `problem` is None when it is sound."""
-
-    name: str
-    problem: str | None
-    rows: int = 0
-
-
-class Picture(NamedTuple):
-    """One sample before and after its changes, as PNG bytes."""
-
-    id: str
-    before: bytes
-    after: bytes
+Content = TypeVar("Content")
 
 
 class Store:
-    """Rows of every run ever made here, on a local folder or any fsspec path."""
+    """Rows of every run ever made here, on a local folder or any fsspec path.
 
-    def __init__(self, path: str) -> None:
-        self.files = Files(str(path))
-        self.index = Index(self.files, "rows", SUFFIX, self._footer)
+    A file that cannot be used is left aside and the others are read. `tell`, where it is set, hears of each once.
+    """
+
+    def __init__(self, path: str, *, tell: Callable[[str], None] | None = None) -> None:
+        self.files = RetryingFiles(str(path))
+        self.index = Index(self.files, "rows", SUFFIX, self.footer_in)
+        self.tell = tell
+        self.told: set[str] = set()
 
     @property
     def url(self) -> str:
@@ -77,40 +68,45 @@ class Store:
         self.files.write(f"parts/{rows.footer.key}/{uuid.uuid4().hex}{SUFFIX}", _encoded(sealed.table))
 
     def parts(self, key: str) -> list[Rows]:
-        """The finished shards of a run under way; a damaged one is moved aside and done again."""
+        """The finished shards of a run under way; a damaged one is moved aside and done again.
+
+        `CannotRead` where there is one that cannot be read now: what it holds is not measured again.
+        """
         return list(self._sound(self.files.names(f"parts/{key}", SUFFIX)))
 
     def siblings(self, footer: Footer) -> list[Rows]:
         """Finished runs of the same family: other choices of samples of the same measurement."""
-        names = [name for name in self.index.family(footer.family) if name != _row_name(footer.key)]
+        self._entries()  # tells which runs cannot be looked at
+        names = [name for name in self.index.family(footer.family) if name != row_name(footer.key)]
         return list(self._sound(names))
 
     def finish(self, pieces: Sequence[Rows], order: Sequence[str], footer: Footer) -> Rows:
         """Joins the pieces of a run into its one file of rows and drops the parts."""
         rows = joined(pieces, order, footer)
-        self.files.write(_row_name(footer.key), _encoded(rows.table))
-        self.index.note(_row_name(footer.key), rows.footer)
-        self.files.remove(f"parts/{footer.key}")
+        self.files.write(row_name(footer.key), _encoded(rows.table))
+        self.index.note(row_name(footer.key), rows.footer)
+        try:
+            self.files.remove(f"parts/{footer.key}")
+        except HoldfastError as error:  # the run is done: its parts are only in the way
+            self.left_aside(f"{error.problem}; the run is done without it")
         return rows
 
-    def add_pictures(self, key: str, pictures: Sequence[Picture]) -> None:
-        columns = {name: [getattr(picture, name) for picture in pictures] for name in Picture._fields}
-        kinds = {"id": pa.string(), "before": pa.binary(), "after": pa.binary()}
-        table = pa.table({name: pa.array(values, kinds[name]) for name, values in columns.items()})
-        self.files.write(f"gallery/{key}{SUFFIX}", _encoded(table))
+    def add_pictures(self, key: str, pictures: Sequence[Picture], *, rows: str = "") -> None:
+        """Keeps pictures of a run's samples; `rows` is the digest of the rows that they belong to."""
+        self.files.write(_gallery_name(key), galleries.to_parquet(key, rows, pictures))
 
     def add_scores(self, scores: Scores) -> bool:
         """Keeps imported scores, written once: False where the same were there already."""
-        name = f"{FOLDER}/{scores.benchmark}.{scores.key}{SUFFIX}"
-        if self.files.exists(name):
+        name = scores_name(scores)
+        if self._is_there(name, self.scores_in):
             return False
         self.files.write(name, to_parquet(scores))
         return True
 
     def add_rows(self, rows: Rows) -> bool:
         """Keeps the rows of a run that others made; False where they were there already."""
-        name = _row_name(rows.footer.key)
-        if self.files.exists(name):
+        name = row_name(rows.footer.key)
+        if self._is_there(name, self.rows_in):
             return False
         self.files.write(name, _encoded(rows.table))
         self.index.note(name, rows.footer)
@@ -119,70 +115,112 @@ class Store:
     # reading
 
     def scores(self, benchmark: str | None = None) -> list[Scores]:
-        """The scores that were imported, of one benchmark or of all."""
-        names = self.files.names(FOLDER, SUFFIX)
-        kept = [from_parquet(self.files.read(name), name) for name in names if _is_of(name, benchmark)]
+        """The scores that were imported, of one benchmark or of all; an error where no file of them can be used."""
+        found = self.files.listing(FOLDER, SUFFIX)
+        problems: list[Unusable] = [Foreign(f"cannot read {name}: {why}") for name, why in found.odd.items()]
+        kept: list[Scores] = []
+        for name in sorted(found.stamps):
+            if _is_of(name, benchmark):
+                try:
+                    kept.append(self.scores_in(name))
+                except FileNotFoundError:
+                    continue
+                except Unusable as error:
+                    problems.append(error)
+        if self.tell is None and problems and not kept:
+            raise problems[0]
+        for each in problems:
+            self.left_aside(each.problem)
         return [scores for scores in kept if benchmark in (None, scores.benchmark)]
 
     def has(self, key: str) -> bool:
-        """Whether the run is done. A damaged file is moved aside, so that the run is done again."""
-        name = _row_name(key)
-        return self.files.exists(name) and bool(list(self._sound([name])))
+        """Whether the run is done. A damaged file is moved aside, so that the run is done again.
+
+        An error where nobody can tell: a file in its place that cannot be read, or is not ours.
+        """
+        return self._is_there(row_name(key), self.rows_in)
 
     def read(self, key: str) -> Rows:
         """The rows of a finished run, checked against their digest."""
-        if not self.files.exists(_row_name(key)):
+        rows = self.read_if_there(key)
+        if rows is None:
             raise HoldfastError(f"no rows of run {key} in {self.url}", hint="`holdfast status` lists what there is")
-        return self._read(_row_name(key))
+        return rows
+
+    def read_if_there(self, key: str) -> Rows | None:
+        """The rows of a run; None where it is not in the store."""
+        try:
+            return self.rows_in(row_name(key))
+        except FileNotFoundError:
+            return None
+
+    def read_or_tell(self, key: str) -> Rows | None:
+        """The same where one of many runs must not stop the others: rows that cannot be used are told."""
+        try:
+            return self.read_if_there(key)
+        except Unusable as error:
+            self.left_aside(error.problem)
+            return None
 
     def footers(self) -> dict[str, Footer]:
         """The footer of every finished run by key. What they count is as measured; `verify` holds it against the rows.
 
-        A file without a sound footer is left out: `damaged` has it.
+        A file without a sound footer is left out: `damaged` has it. `CannotRead` where there are runs and none can be
+        read: an empty answer would be a wrong one.
         """
-        return {entry.footer.key: entry.footer for entry in list(self.index.entries().values())}
+        return {entry.footer.key: entry.footer for entry in list(self._entries().values())}
 
-    def damaged(self) -> dict[str, Damaged]:
+    def damaged(self) -> dict[str, Unusable]:
         """What is wrong with files that a listing leaves out; `verify` also looks inside the others."""
         self.index.entries()
-        return {name: error for name, (_, error) in sorted(self.index.damaged.items())}
+        return {name: error for name, (_, error) in sorted(self.index.left_aside.items())}
 
     def pictures(self, key: str) -> list[Picture]:
-        name = f"gallery/{key}{SUFFIX}"
-        if not self.files.exists(name):
+        """Pictures of a run's samples; none where there are none, or none that can be trusted."""
+        try:
+            return list(self.gallery_in(_gallery_name(key), key).pictures)
+        except FileNotFoundError:
             return []
-        table = pq.read_table(io.BytesIO(self.files.read(name)))
-        return [Picture(**row) for row in table.to_pylist()]
+        except Unusable as error:
+            self.left_aside(error.problem)
+            return []
+
+    def has_pictures(self, key: str, *, rows: str) -> bool:
+        """Whether there are pictures of the run, made from the rows of this digest, and sound.
+
+        Pictures that cannot be read now count as there: nothing is made again because a disk does not answer.
+        """
+        try:
+            return self.gallery_in(_gallery_name(key), key).rows in (None, "", rows)
+        except (FileNotFoundError, Damaged):
+            return False
+        except Unusable as error:
+            self.left_aside(error.problem)
+            return True
 
     def unfinished(self) -> dict[str, list[Rows]]:
-        """Runs with parts but no rows yet."""
-        keys = sorted({name.split("/")[1] for name in self.files.names("parts", SUFFIX)})
-        return {key: self.parts(key) for key in keys if not self.files.exists(_row_name(key))}
+        """Runs with parts but no rows yet; parts that cannot be used are left aside, and none is moved.
+
+        A run may be finished meanwhile: who also asks for `footers` asks for them afterwards.
+        """
+        found = self.files.listing("parts", SUFFIX)
+        for name, why in found.odd.items():
+            self.left_aside(f"cannot read {name}: {why}")
+        by_key: dict[str, list[str]] = {}
+        for name in sorted(found.stamps):
+            by_key.setdefault(name.split("/")[1], []).append(name)
+        kept = {key: self._usable(names) for key, names in by_key.items() if not self.files.exists(row_name(key))}
+        return {key: rows for key, rows in kept.items() if rows}
 
     def verify(self) -> list[Finding]:
-        """Reads every file whole and checks it against its own digest and name."""
-        findings = []
-        for name in [*self.files.names("rows", SUFFIX), *self.files.names("parts", SUFFIX)]:
-            try:
-                rows = self._read(name)
-                problem = None if rows.footer.right in (None, rows.counts.right) else f"{name} miscounts its rows"
-                findings.append(Finding(name, problem, len(rows)))
-            except Damaged as error:
-                findings.append(Finding(name, error.problem))
-        for name in self.files.names(FOLDER, SUFFIX):
-            try:
-                from_parquet(self.files.read(name), name)
-                findings.append(Finding(name, None))
-            except HoldfastError as error:
-                findings.append(Finding(name, error.problem))
-        return findings
+        """Reads every file whole and checks it: against its digest, its name, and the rows that it was derived from."""
+        return findings(self)
 
     # views
 
     def arrow(self) -> pyarrow.dataset.Dataset:
         """All rows of finished runs as one Arrow dataset."""
-        paths = [self.files.path(name) for name in self.files.names("rows", SUFFIX)]
-        return pyarrow.dataset.dataset(paths, filesystem=self.files.fs, format="parquet")
+        return pyarrow.dataset.dataset(self._paths(), filesystem=self.files.fs, format="parquet")
 
     def pandas(self) -> pd.DataFrame:
         """All rows of finished runs as one data frame."""
@@ -193,7 +231,7 @@ class Store:
         import duckdb
 
         connection = duckdb.connect()
-        paths = [self.files.path(name) for name in self.files.names("rows", SUFFIX)]
+        paths = self._paths()
         if not paths:
             raise HoldfastError(f"no finished runs in {self.url}", hint="`holdfast evaluate` makes some")
         if not self.files.is_local:
@@ -205,59 +243,125 @@ class Store:
 
     # inside
 
+    def _entries(self) -> dict[str, Entry]:
+        """The entries of the index; what it leaves aside is told where somebody listens."""
+        found = self.index.entries()
+        problems = [error for _, (_, error) in sorted(self.index.left_aside.items())]
+        unread = [error for error in problems if isinstance(error, CannotRead)]
+        if unread and not found:
+            raise unread[0]
+        if self.tell is not None:
+            for error in problems:
+                self.left_aside(error.problem)
+            if self.index.problem is not None:
+                self.left_aside(f"{self.index.problem}; it was made again from the files")
+        return found
+
+    def _paths(self) -> list[str]:
+        return [self.files.path(name) for name in sorted(self._entries())]
+
     def _sound(self, names: Sequence[str]) -> Iterator[Rows]:
+        """The rows of files for a run to take over: damage is moved, what is not ours is left, a fault is an error."""
         for name in names:
             try:
-                yield self._read(name)
+                rows = self._read_or_moved(name, self.rows_in)
+            except Foreign as error:
+                self.left_aside(error.problem)
+            else:
+                if rows is not None:
+                    yield rows
+
+    def _usable(self, names: Sequence[str]) -> list[Rows]:
+        """The rows of files for a reader, who moves nothing."""
+        found = []
+        for name in names:
+            try:
+                found.append(self.rows_in(name))
+            except FileNotFoundError:
+                continue
+            except Unusable as error:
+                self.left_aside(error.problem)
+        return found
+
+    def _is_there(self, name: str, read: Callable[[str], object]) -> bool:
+        """Whether there is a sound file of this name; a damaged one is moved aside."""
+        return self.files.exists(name) and self._read_or_moved(name, read) is not None
+
+    def _read_or_moved(self, name: str, read: Callable[[str], Content]) -> Content | None:
+        """What a file holds; None where it is gone, or damaged and now moved aside."""
+        try:
+            stamp = self.files.stamp(name)
+            try:
+                return read(name)
             except Damaged as error:
-                self.index.drop(name)
-                aside = f"damaged/{name.replace('/', '-')}.{uuid.uuid4().hex[:6]}"
-                try:
-                    self.files.move(name, aside)
-                except FileNotFoundError:  # another worker was quicker
-                    continue
-                warnings.warn(f"{error.problem}; moved to {aside}", HoldfastWarning, stacklevel=3)
+                if self.files.stamp(name) != stamp:  # another worker has put a sound file there meanwhile
+                    return read(name)
+                self._move_aside(name, error)
+        except FileNotFoundError:  # another worker was quicker
+            pass
+        self.index.drop(name)
+        return None
 
-    def _read(self, name: str) -> Rows:
+    def _move_aside(self, name: str, error: Damaged) -> None:
+        aside = f"damaged/{name.replace('/', '-')}.{uuid.uuid4().hex[:6]}"
+        self.files.move(name, aside)
+        warnings.warn(f"{error.problem}; moved to {aside}", HoldfastWarning, stacklevel=5)
+
+    def left_aside(self, problem: str) -> None:
+        """Says once that something is not used."""
+        if problem in self.told:
+            return
+        self.told.add(problem)
+        if self.tell is not None:
+            self.tell(problem)
+        else:
+            warnings.warn(f"left aside: {problem}", HoldfastWarning, stacklevel=4)
+
+    # single files, by name
+
+    def rows_in(self, name: str) -> Rows:
+        """The rows of a file; `Damaged` only where two readings in full agree that they are."""
+        return self._decoded(name, lambda data: decoded_rows(data, name))
+
+    def footer_in(self, name: str) -> Footer:
+        """The footer of a file, from its end where that is enough."""
         try:
-            table = pq.read_table(io.BytesIO(self.files.read(name)))
-            footer = _footer_of(table.schema.metadata, name)
-            is_sound = is_named(table, footer) and table.num_rows == footer.n and digest(table) == footer.digest
-        except UNREADABLE as error:
-            raise Damaged(f"{name} is not a whole Parquet file: {error}", hint=HINT) from error
-        if not name.startswith("parts/") and name != _row_name(footer.key):
-            raise Damaged(f"{name} holds the rows of run {footer.key}", hint=HINT)
-        if not is_sound:
-            raise Damaged(f"{name} does not match its digest: it was changed or damaged after writing", hint=HINT)
-        return Rows(table, footer)
+            return decoded_footer(self.files.tail(name, TAIL), name)
+        except (Damaged, MemoryError):  # or it is long
+            return self._decoded(name, lambda data: decoded_footer(data, name))
 
-    def _footer(self, name: str) -> Footer:
-        try:
-            tail = self.files.tail(name, TAIL)
-            if int.from_bytes(tail[-8:-4], "little") + 8 > len(tail):
-                tail = self.files.read(name)
-            metadata = pq.read_metadata(pa.BufferReader(tail)).metadata
-        except UNREADABLE as error:
-            raise Damaged(f"{name} is not a whole Parquet file: {error}", hint=HINT) from error
-        return _footer_of(metadata, name)
+    def gallery_in(self, name: str, key: str) -> galleries.Gallery:
+        return self._decoded(name, lambda data: galleries.from_parquet(data, name, key))
 
+    def scores_in(self, name: str) -> Scores:
+        return self._decoded(name, lambda data: scores_from(data, name, is_kept=True))
 
-HINT = "`holdfast evaluate` with the same arguments moves it aside and measures again"
+    def _decoded(self, name: str, decode: Callable[[bytes], Content]) -> Content:
+        """What a file holds. Damage is believed when a second reading gives the same bytes, as many as the file has."""
+        before: bytes | None = None
+        why = "every reading gives other bytes"
+        for _ in range(1 + len(PAUSES)):
+            data = self.files.read(name)
+            try:
+                return decode(data)
+            except Damaged:
+                size = self.files.size(name)
+                if data == before and size in (None, len(data)):
+                    raise
+                before = data
+                if size not in (None, len(data)):
+                    why = f"{len(data):,} of {size:,} bytes came"
+            except MemoryError:
+                why = "out of memory"
+        raise CannotRead(f"cannot read {name}: {why}", hint=TRY_AGAIN)
 
 
 def _is_of(name: str, benchmark: str | None) -> bool:
     return benchmark is None or name.startswith(f"{FOLDER}/{benchmark}.")
 
 
-def _row_name(key: str) -> str:
-    return f"rows/{key}{SUFFIX}"
-
-
-def _footer_of(metadata: dict[bytes, bytes] | None, name: str) -> Footer:
-    footer = Footer.from_metadata(metadata or {})
-    if footer is None:
-        raise Damaged(f"{name} has no footer of holdfast's, or a damaged one", hint=HINT)
-    return footer
+def _gallery_name(key: str) -> str:
+    return f"{galleries.FOLDER}/{key}{SUFFIX}"
 
 
 def _encoded(table: pa.Table) -> bytes:

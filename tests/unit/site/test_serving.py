@@ -6,6 +6,7 @@ import http.client
 import inspect
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,8 +15,11 @@ from synthetic import add, fog
 
 from holdfast.cli import pages as commands
 from holdfast.core.errors import HoldfastError
+from holdfast.site import serve as serve_module
 from holdfast.site.build import Site
 from holdfast.site.serve import Pages, server
+from holdfast.store import retrying as retrying_module
+from holdfast.store.files import Files
 from holdfast.store.store import Store
 
 
@@ -195,3 +199,91 @@ def waited() -> Callable[[Callable[[], bool]], None]:
         pytest.fail("it never happened")
 
     return wait
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("odd"), MemoryError(), RecursionError(), SystemExit(3), OSError(5, "EIO")]
+)
+def test_whatever_fails_in_a_refresh_the_last_pages_stay_and_it_is_tried_again(
+    tmp_path: Path, error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(str(tmp_path / "store"))
+    add(store, 0.9)
+    pages = Pages(store, spelling=lambda _: str, told=lambda _: None, pause=0.02)
+    before, said, left = pages.built, [], [3]
+    real = serve_module.build
+
+    def failing(*words: object, **named: object) -> Site:
+        left[0] -= 1
+        if left[0] >= 0:
+            raise error
+        return real(*words, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(serve_module, "build", failing)
+    add(store, 0.5, fog(1))
+    thread = threading.Thread(target=pages.watch, args=(said.append,), daemon=True)
+    thread.start()
+    try:
+        _wait_for(lambda: pages.built is not before)
+        assert left[0] < 0
+        assert len(said) == 1, "said once"
+        assert said[0].startswith("the pages stay as they were: ")
+        assert (before.folder / "index.html").is_file(), "requests under way may still read the pages before"
+    finally:
+        pages.close()
+        thread.join(10)
+    assert not thread.is_alive()
+
+
+def test_a_store_that_cannot_be_listed_for_a_while_keeps_its_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retrying_module, "PAUSES", (0.0,))
+    store = Store(str(tmp_path / "store"))
+    add(store, 0.9)
+    pages = Pages(store, spelling=lambda _: str, told=lambda _: None, pause=0.02)
+    try:
+        gone = tmp_path / "elsewhere"
+        (tmp_path / "store" / "rows").rename(gone)
+        (tmp_path / "store" / "rows").symlink_to("rows")  # cannot be listed: a loop
+        with pytest.raises(HoldfastError, match="cannot read rows"):
+            pages.refresh()
+        assert (pages.built.folder / "index.html").is_file()
+        (tmp_path / "store" / "rows").unlink()
+        gone.rename(tmp_path / "store" / "rows")
+        assert not pages.refresh(), "as it was"
+    finally:
+        pages.close()
+
+
+def test_a_run_that_could_not_be_read_is_looked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retrying_module, "PAUSES", (0.0,))
+    store = Store(str(tmp_path / "store"))
+    add(store, 0.9)
+    name = f"rows/{add(store, 0.5, fog(1)).key}.parquet"
+    real = Files.read, Files.tail
+
+    def refused(self: Files, asked: str, *size: int) -> bytes:
+        if asked == name:
+            raise OSError(5, "Input/output error")
+        return real[len(size)](self, asked, *size)
+
+    monkeypatch.setattr(Files, "read", refused)
+    monkeypatch.setattr(Files, "tail", refused)
+    pages = Pages(store, spelling=lambda _: str, told=lambda _: None, pause=0.02)
+    try:
+        assert "Input/output error" in (pages.built.folder / "index.html").read_text()
+        monkeypatch.setattr(Files, "read", real[0])
+        monkeypatch.setattr(Files, "tail", real[1])
+        assert pages.refresh(), "though no file has changed"
+        assert "Input/output error" not in (pages.built.folder / "index.html").read_text()
+        assert not pages.refresh()
+    finally:
+        pages.close()
+
+
+def _wait_for(is_so: Callable[[], bool], seconds: float = 30) -> None:
+    until = time.monotonic() + seconds
+    while not is_so() and time.monotonic() < until:
+        time.sleep(0.02)
+    assert is_so()

@@ -5,15 +5,20 @@ from __future__ import annotations
 import errno
 import json
 from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import duckdb
+import numpy as np
 import pytest
 
 from holdfast.core.errors import HoldfastError, HoldfastWarning
 from holdfast.store import Footer, Rows, Store
 from holdfast.store import files as files_module
 from holdfast.store.files import NoRoom
+from holdfast.store.retrying import RetryingFiles
 from holdfast.store.store import Damaged, Picture
 
 
@@ -255,3 +260,59 @@ def test_no_flipped_byte_is_ever_read_as_rows(
             assert finding.problem is None or isinstance(finding.problem, str)
         store.footers()
     assert found > 200
+
+
+class Meanwhile:
+    """Another worker, who finishes a run just before the so-manieth question to the files."""
+
+    def __init__(self, worker: Store, finish: Callable[[], Any], turn: int) -> None:
+        self.worker, self.finish, self.left = worker, finish, turn
+
+    def before(self, real: Any) -> Any:
+        def asked(files: Any, *words: Any) -> Any:
+            if files is not self.worker.files:
+                self.left -= 1
+                if self.left == 0:
+                    self.finish()
+            return real(files, *words)
+
+        return asked
+
+
+def test_status_has_every_run_while_another_worker_finishes_it(
+    tmp_path: Path,
+    run: Callable[..., Any],
+    rows_for: Callable[..., Rows],
+    footer_for: Callable[..., Footer],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Wherever the run is finished between two questions, it is done or under way, and stands there once."""
+    for turn in range(1, 12):
+        folder = tmp_path / f"store{turn}"
+        store, footer = Store(str(folder)), footer_for(key="p" * 20)
+        store.add_part(rows_for([True, False], footer=footer, ids=["a", "b"]))
+        store.add_part(rows_for([True], footer=footer, ids=["c"]))
+        finish = partial(store.finish, store.parts(footer.key), ["a", "b", "c"], footer)
+        meanwhile = Meanwhile(store, finish, turn)
+        with monkeypatch.context() as patch:
+            for name in ("read", "tail", "exists", "listing"):
+                patch.setattr(RetryingFiles, name, meanwhile.before(getattr(RetryingFiles, name)))
+            answer = run("status", "--json", "--store", str(folder))
+        assert (answer.code, answer.err) == (0, "")
+        assert [record["run"] for record in json.loads(answer.out)["runs"]] == [footer.key], turn
+
+
+@pytest.mark.parametrize("radius", ["8/255", "0.1", "2/255", "0.3", "1/3", "64/255", "0.05"])
+def test_sql_finds_what_a_radius_breaks_when_both_sides_are_float(
+    tmp_path: Path, rows_for: Callable[..., Rows], footer_for: Callable[..., Footer], radius: str
+) -> None:
+    """As docs/rows.md says: a column of float32 is compared with a float32."""
+    store, footer = Store(str(tmp_path)), footer_for(key="k" * 20)
+    value = float(Fraction(radius))
+    radii = np.array([value, np.nextafter(np.float32(value), np.float32(1)), value / 2, np.inf], np.float32)
+    rows = rows_for([False, False, False, True], footer=footer, radii=radii)
+    store.finish([rows], rows.ids, footer)
+    query = f"select id from rows where radius <= ({radius})::float order by id"
+    assert store.sql(query).fetchall() == [("s0",), ("s2",)]
+    frame = store.pandas()
+    assert frame[frame["radius"] <= np.float32(value)]["id"].tolist() == ["s0", "s2"]

@@ -1,0 +1,146 @@
+"""What `verify` says of a store: every file against its digest, and what is derived against the rows and footers."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from holdfast.store import galleries, index
+from holdfast.store.decoding import SUFFIX
+from holdfast.store.files import Damaged, Unusable
+from holdfast.store.footer import Footer
+from holdfast.store.rows import Rows
+from holdfast.store.scores import FOLDER as SCORES
+
+if TYPE_CHECKING:
+    from holdfast.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What `verify` says of one file: `problem` is None when it is sound.
+
+    A file with a problem is either damaged, or it was left aside: unreadable now, or not ours.
+    """
+
+    name: str
+    problem: str | None
+    rows: int = 0
+    is_damaged: bool = False
+
+
+def findings(store: Store) -> list[Finding]:
+    """One finding per file; a file that is gone since it was listed is none."""
+    footers: dict[str, Footer] = {}
+    found = [_index(store)]  # as it is before anything here makes it again
+    for folder in ("rows", "parts"):
+        found += list(_rows(store, folder, footers))
+    found += [finding for finding in _galleries(store) if finding is not None]
+    found += [finding for finding in _scores(store) if finding is not None]
+    found.append(_entries(store, footers))
+    return [finding for finding in found if finding is not None]
+
+
+def _rows(store: Store, folder: str, footers: dict[str, Footer]) -> Iterator[Finding]:
+    listed = store.files.listing(folder, SUFFIX)
+    yield from (_odd(name, why) for name, why in listed.odd.items())
+    for name in sorted(listed.stamps):
+        try:
+            rows = store.rows_in(name)
+        except FileNotFoundError:
+            continue
+        except Unusable as error:
+            yield _unusable(name, error)
+            continue
+        footers[name] = rows.footer
+        problem = None if _counts_fit(rows) else f"{name} miscounts its rows"
+        yield Finding(name, problem, len(rows), is_damaged=problem is not None)
+
+
+def _counts_fit(rows: Rows) -> bool:
+    said = (rows.footer.right, rows.footer.in_top5, rows.footer.failed)
+    return said == (None, None, None) or said == tuple(rows.counts)
+
+
+def _galleries(store: Store) -> Iterator[Finding | None]:
+    listed = store.files.listing(galleries.FOLDER, SUFFIX)
+    yield from (_odd(name, why) for name, why in listed.odd.items())
+    for name in sorted(listed.stamps):
+        key = name.rpartition("/")[2].removesuffix(SUFFIX)
+        try:
+            gallery = store.gallery_in(name, key)
+            rows = store.read_if_there(key)
+        except FileNotFoundError:
+            continue
+        except Unusable as error:  # of the rows: said above
+            yield _unusable(name, error) if name in error.problem else None
+            continue
+        if rows is None:
+            problem: str | None = f"{name} has pictures of a run that is not in this store"
+        else:
+            problem = galleries.problem_with(gallery, name, rows=rows.footer.digest, ids=rows.ids)
+        yield Finding(name, problem, is_damaged=problem is not None)
+
+
+def _scores(store: Store) -> Iterator[Finding | None]:
+    listed = store.files.listing(SCORES, SUFFIX)
+    yield from (_odd(name, why) for name, why in listed.odd.items())
+    for name in sorted(listed.stamps):
+        try:
+            store.scores_in(name)
+            yield Finding(name, None)
+        except FileNotFoundError:
+            continue
+        except Unusable as error:
+            yield _unusable(name, error)
+
+
+def _index(store: Store) -> Finding | None:
+    """The seal of the index; None where there is none, or nothing is wrong with it so far."""
+    try:
+        index.decoded(store.files.read(index.NAME))
+    except FileNotFoundError:
+        return None
+    except Unusable as error:
+        return _unusable(index.NAME, error)
+    return None
+
+
+def _entries(store: Store, footers: dict[str, Footer]) -> Finding | None:
+    """What the index says of each file beside the footer of the file itself."""
+    try:
+        data = store.files.read(index.NAME)
+        known = index.decoded(data) or _unsealed(data)
+    except FileNotFoundError:
+        return None
+    except Unusable:  # said above
+        return None
+    for name, entry in known.items():
+        if name in footers and entry.footer != footers[name]:
+            is_stale = bool(entry.stamp) and entry.stamp != store.files.stamp(name)
+            if not is_stale:  # a reader sees by the stamp that the file has changed since
+                return Finding(index.NAME, f"{index.NAME} says of {name} what its footer does not", is_damaged=True)
+    return None
+
+
+def _unsealed(data: bytes) -> dict[str, index.Entry]:
+    """The entries of an index without a seal, by content: a version before wrote it, or an editor."""
+    try:
+        table = pq.read_table(io.BytesIO(data))
+        names = table.column("name").to_pylist()
+        return {name: index.Entry("", footer) for name, footer in zip(names, index.footers_in(table), strict=True)}
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError):
+        return {}  # of another version: no reader takes anything from it
+
+
+def _odd(name: str, why: str) -> Finding:
+    return Finding(name, f"cannot read {name}: {why}")
+
+
+def _unusable(name: str, error: Unusable) -> Finding:
+    return Finding(name, error.problem, is_damaged=isinstance(error, Damaged))
