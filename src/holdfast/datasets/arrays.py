@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import struct
-import tokenize
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.core.damage import DAMAGED
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import register
 from holdfast.datasets.label_maps import MOST_CLASSES, labelled
@@ -25,11 +22,6 @@ Found = dict[str, NDArray[Any]]
 NAMES = {"images": ("images", "x", "X"), "labels": ("labels", "y"), "ids": ("ids",), "classes": ("classes",)}
 CHANNELS = (1, 3)
 MOST_PACKED, SPARE = 1100, 1 << 16  # deflate makes 1,032 bytes of one at most
-# what numpy and zipfile raise for damaged files
-DAMAGE = (
-    *(ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, struct.error, SyntaxError, TypeError, KeyError),
-    *(IndexError, OverflowError, MemoryError, RecursionError, RuntimeError, NotImplementedError, tokenize.TokenError),
-)
 
 
 @register("dataset", "arrays", tags=("yours",), later=("answers",))
@@ -112,7 +104,7 @@ def load_numpy(file: Path, *, mapped: bool = True) -> Any:
     """What `numpy.load` gives, refusing pickles: no code of the file ever runs."""
     try:
         return np.load(file, mmap_mode="r" if mapped and file.suffix == ".npy" else None, allow_pickle=False)
-    except DAMAGE as problem:
+    except DAMAGED as problem:
         raise _unreadable(file, problem) from problem
 
 
@@ -125,7 +117,7 @@ def load_npz(file: Path, *, only: Sequence[str] = ()) -> Mapping[str, NDArray[An
         try:
             _check_sizes(archive, file, only)
             return {name: archive[name] for name in archive.files if not only or name in only}
-        except DAMAGE as problem:
+        except DAMAGED as problem:
             raise _unreadable(file, problem) from problem
 
 

@@ -43,8 +43,10 @@ class Source:
 
     def json(self) -> Any:
         try:
-            return json.loads(self.text())
-        except ValueError as error:
+            value = json.loads(self.text())
+            json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair is no text
+            return value
+        except (ValueError, RecursionError) as error:
             raise Unreadable(f"{self.path} is not valid JSON: {error}", hint=CUT) from error
 
     def lines(self) -> Iterator[tuple[int, list[str]]]:
