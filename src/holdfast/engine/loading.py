@@ -88,6 +88,8 @@ def out_of_range(images: Tensor) -> dict[int, str]:
 
 def _range_hint(low: float, high: float) -> str:
     """What to do about images outside [0, 1]: bytes saved as floats are divided, normalised images are not."""
+    if low >= 0 and high <= 2:
+        return "bring them into [0, 1] before they are saved: clip them, or divide them by their largest value"
     if low >= 0 and high <= 255:
         return "these look like bytes saved as floats: divide them by 255, or save them with `.astype(numpy.uint8)`"
     return "put the normalisation inside the classifier: models.normalised(net, mean, std)"

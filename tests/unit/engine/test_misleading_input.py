@@ -130,7 +130,7 @@ def test_a_run_with_such_a_radius_warns_and_keeps_the_flag(store: Store, tiny_da
 
 
 @pytest.mark.parametrize(
-    ("scale", "hint"), [(255.0, "divide them by 255"), (1.5, "divide them by 255"), (-2.0, "normalisation inside")]
+    ("scale", "hint"), [(255.0, "divide them by 255"), (1.5, "clip them"), (-2.0, "normalisation inside")]
 )
 def test_floats_outside_the_range_get_the_right_hint(
     scale: float, hint: str, store: Store, tiny_data: Callable[..., str]
