@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import signal
 import sys
 import warnings
+from collections.abc import Iterator
+from types import FrameType
 
 
 def main() -> None:
     """Runs the command line."""
     from holdfast.cli.app import app
     from holdfast.core.errors import HoldfastError, HoldfastWarning
+    from holdfast.core.values import shortened
 
     for stream in (sys.stdout, sys.stderr):  # a name of a file need not be text, nor fit the terminal
         if isinstance(stream, io.TextIOWrapper):
@@ -18,16 +23,46 @@ def main() -> None:
     warnings.filterwarnings("once", category=HoldfastWarning)
     warnings.showwarning = _shown
     try:
-        app()
+        with _ending():
+            app()
     except HoldfastError as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(error.exit_code)
     except BrokenPipeError:  # the reader of our output left, as `| head` does
         sys.stderr.close()
         sys.exit(0)
-    except (OSError, MemoryError) as error:  # a disk or a memory that is not ours to mend
+    except OSError as error:  # a path that no disk has, a file that is not ours to read
+        where = "" if error.filename is None else f"{shortened(str(error.filename), 200)}: "
+        sys.stderr.write(f"error: {where}{error.strerror or error}\n")
+        sys.exit(1)
+    except MemoryError as error:
         sys.stderr.write(f"error: {str(error) or 'out of memory'}\n")
         sys.exit(1)
+
+
+@contextlib.contextmanager
+def _ending() -> Iterator[None]:
+    """A request to end (SIGTERM, SIGHUP) closes what is open, as Ctrl-C does; the exit code tells which it was."""
+    from holdfast.core.errors import Terminated
+
+    asked: list[int] = []
+
+    def end(number: int, _: FrameType | None) -> None:
+        asked.append(number)
+        raise Terminated
+
+    ours = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, end)
+    try:
+        yield
+    except (SystemExit, Terminated):
+        if asked:
+            sys.exit(128 + asked[0])
+        raise
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _shown(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:

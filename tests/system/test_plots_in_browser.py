@@ -25,6 +25,7 @@ from holdfast.metrics.columns import strengths_of, trained_as_said
 from holdfast.metrics.multi_attack import CLEAN, Battery, Strength, battery, competitiveness
 from holdfast.metrics.stability import stability
 from holdfast.site.plots import Plot, plots_of
+from holdfast.site.policy import digest, site_policy
 from holdfast.site.scripts import inline_json
 from holdfast.store.store import Store
 from holdfast.trends.bands import band
@@ -33,15 +34,13 @@ from holdfast.trends.robustness import effective_robustness
 from holdfast.trends.spaces import SPACES
 
 STATIC = Path(importlib.import_module("holdfast.site").__path__[0]) / "static"
-POLICY = (
-    "default-src 'none'; script-src 'self' file:; style-src 'self' file: 'unsafe-inline'; img-src 'self' file: data: "
-    "blob:; font-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'"
-)
+STYLE = ":root { color-scheme: light dark; } body { margin: 12px; font: 16px/1.5 sans-serif; }"
+POLICY = site_policy().replace("style-src", f"style-src {digest(STYLE)}")  # as in pages, with this one's own style
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <link rel="icon" href="data:,"><link rel="stylesheet" href="{static}/plots.css"><title>Plots</title>
-<style>:root {{ color-scheme: light dark; }} body {{ margin: 12px; font: 16px/1.5 sans-serif; }}</style></head>
+<style>{style}</style></head>
 <body>{sections}<script src="{plotly}"></script><script src="{static}/plots.js"></script></body></html>"""
 SECTION = """<section class="plot" id="plot-{id}" data-plot="{kind}"><h2>{title}</h2><p>{about}</p>
 <div class="plot-area"></div><script type="application/json">{data}</script></section>"""
@@ -100,7 +99,9 @@ def written(path: Path, plots: Sequence[Plot]) -> Path:
         for plot in plots
     ]
     script = Path(plotly.origin).parent / "package_data" / "plotly.min.js"
-    page = PAGE.format(policy=POLICY, static=STATIC.as_uri(), plotly=script.as_uri(), sections="".join(sections))
+    page = PAGE.format(
+        policy=POLICY, style=STYLE, static=STATIC.as_uri(), plotly=script.as_uri(), sections="".join(sections)
+    )
     path.write_text(page, encoding="utf-8")
     return path
 

@@ -106,17 +106,21 @@ def check(
 
     from holdfast.core.registry import registry
     from holdfast.engine.device import pick_device
+    from holdfast.engine.evaluate import foreign
     from holdfast.engine.jobs import Workshop, flags_on
 
     workshop = Workshop(pick_device(device))
     _, classifier = workshop.model(registry.bind("model", model))
     images = workshop.dataset(registry.bind("dataset", dataset or _default_dataset()))
     answerer = workshop.answering(classifier, images)
-    flags = flags_on(answerer, images, workshop.device)
-    if attacks and not any(flag.level == "error" for flag in flags):
-        from holdfast.engine.jobs import trials_on
+    try:
+        flags = flags_on(answerer, images, workshop.device)
+        if attacks and not any(flag.level == "error" for flag in flags):
+            from holdfast.engine.jobs import trials_on
 
-        flags += trials_on(answerer, images, workshop.device, lambda what: err.print(f"trying {what}"))
+            flags += trials_on(answerer, images, workshop.device, lambda what: err.print(f"trying {what}"))
+    except SystemExit as error:
+        raise foreign(error) from error
     if json:
         print_json({"model": model, "card": asdict(classifier.card), "flags": [asdict(flag) for flag in flags]})
     else:
@@ -204,7 +208,9 @@ def evaluate(
     batch_size: BatchOption = None,
     speed: SpeedOption = "auto",
     store: StoreOption = STORE,
-    pictures: Annotated[int, typer.Option(help="Samples per run to keep as pictures for the report.")] = 6,
+    pictures: Annotated[
+        int, typer.Option(min=0, max=1000, help="Samples per run to keep as pictures for the report.")
+    ] = 6,
     engine: Annotated[str, typer.Option(help="local, or ray: one actor per device.", show_default=True)] = "local",
     address: Annotated[str | None, typer.Option(help="Ray cluster to join; a local one is started if none.")] = None,
     actors: Annotated[int | None, typer.Option(help="Ray actors; one per GPU, or per CPU core, if not given.")] = None,
@@ -301,12 +307,13 @@ def _scenarios(
     suite: str | None, scenario: list[str] | None, dataset: str | None, parts: Sequence[str]
 ) -> tuple[Suite | None, list[str]]:
     """What to run: a suite's scenarios, those given, or both; with neither, the clean default dataset."""
-    from holdfast.core.suites import expanded, load_suite
+    from holdfast.core.patterns import Patterns
+    from holdfast.core.suites import load_suite
 
     if parts and suite is None:
         raise Misuse("--part is of a suite", hint="name it with --suite")
     chosen = load_suite(suite, dataset=dataset) if suite is not None else None
-    given = [text for pattern in scenario or [] for text in expanded(pattern)]
+    given = Patterns().texts(scenario or [])
     if chosen is None and not given:
         given = [dataset or _default_dataset()]
     return chosen, [*(chosen.only(parts) if chosen else ()), *given]

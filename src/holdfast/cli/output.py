@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import sys
@@ -52,10 +51,9 @@ def print_json(value: object) -> None:
 def print_csv(records: Sequence[Mapping[str, object]]) -> None:
     if not records:
         return
-    writer = csv.DictWriter(sys.stdout, list(records[0]), lineterminator="\n")
-    writer.writeheader()
-    for record in records:
-        writer.writerow({name: _cell(value) for name, value in record.items()})
+    from holdfast.store.exporting import csv_text
+
+    sys.stdout.write(csv_text([{name: _cell(value) for name, value in record.items()} for record in records]))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> None:

@@ -108,31 +108,38 @@ def scores(
     store: StoreOption = STORE,
     model: Annotated[list[str] | None, typer.Option("--model", help="Only these models.")] = None,
     scenario: Runs = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option("--metric", help="One more score, by the name of a metric; may be given several times."),
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="Every choice of samples, not only the largest.")] = False,
     csv: CsvOption = False,
     latex: LatexOption = False,
     json: JsonOption = False,
 ) -> None:
     """Accuracy of every run with its interval, n, failures and flags."""
+    from holdfast.metrics.more import more_scores
     from holdfast.metrics.summary import lines
 
     kept = open_store(store)
     models = [measured_model(kept, text) for text in model or ()]
     made = lines(kept, models=models, scenarios=measured_scenarios(kept, scenario), best_only=not every)
+    more = more_scores(kept, [each.footer.key for each in made], metric or ())
     if json or csv:
-        records = [each.record() for each in made]
+        records = [each.record() | more.record(each.footer.key) for each in made]
         print_json(records) if json else print_csv(records)
         return
     if not made:
         out.print(f"no finished runs in {store}")
         return
     show_table(
-        ["model", "scenario", "right", "n", "top 5", "failed", "flags", "run"],
+        ["model", "scenario", "right", *more.names, "n", "top 5", "failed", "flags", "run"],
         [
             [
                 each.footer.model,
                 each.footer.scenario,
                 interval(each.accuracy),
+                *more.texts(each.footer.key),
                 f"{each.accuracy.n:,}" + (f" of {each.footer.population:,}" if each.footer.is_partial else ""),
                 "" if each.top5 is None else f"{100 * each.top5.value:.1f} %",
                 str(each.failed),
@@ -232,12 +239,15 @@ def explain(
     store: StoreOption = STORE,
     out_dir: Annotated[Path | None, typer.Option("--out", "-o", help="Write before.png and after.png here.")] = None,
     device: Annotated[str, typer.Option("--device")] = "auto",
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Run the code that the store names as its model: `python:`, a plug-in.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """One sample made again: before, after, logits."""
     from holdfast.engine.gallery import explain as explained
 
-    made = explained(open_store(store), run, sample, device=device)
+    made = explained(open_store(store), run, sample, device=device, trust=trust)
     if out_dir is not None:
         out_dir.mkdir(parents=True, exist_ok=True)
         (out_dir / "before.png").write_bytes(made.before)

@@ -34,6 +34,10 @@ class NotRead(HoldfastError):  # noqa: N818 - says what is the matter
     """Samples that could not be read this time: a fault of a disk, a network or memory, and no result."""
 
 
+class Terminated(KeyboardInterrupt):
+    """The system asked this process to end: like Ctrl-C, whatever is open is closed first."""
+
+
 class HoldfastWarning(UserWarning):
     """Something to act on that does not stop the run; shown once."""
 

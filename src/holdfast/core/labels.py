@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from holdfast.core.errors import Misuse
@@ -16,12 +17,13 @@ OTHER = "something else"
 class LabelMap:
     """One group of model classes per dataset class; an answer is the group's largest logit, or its total probability.
 
-    `known` is how many classes the model must have. `other` adds one more answer made of all classes in no group;
+    `known` is how many classes the model must have, None where any model that has those in the groups will do, and `of`
+    makes the map of one model. `other` adds one more answer made of all classes in no group;
     without it those classes are left out. A class whose group is empty is never answered. `words` stand in the rows.
     """
 
     words: str
-    known: int
+    known: int | None
     groups: tuple[tuple[int, ...], ...]
     other: bool = False
     merge: Merge = "max"
@@ -30,14 +32,19 @@ class LabelMap:
         listed = [member for group in self.groups for member in group]
         if not listed:
             raise Misuse("a label map needs at least one class that the model knows")
-        outside = [member for member in listed if not 0 <= member < self.known]
+        outside = [member for member in listed if member < 0 or (self.known is not None and member >= self.known)]
         if outside:
-            raise Misuse(f"the label map names class {outside[0]}, the model knows 0 to {self.known - 1}")
-        if len(set(listed)) < len(listed):
-            twice = next(member for member in listed if listed.count(member) > 1)
+            has = "they count from 0" if self.known is None else f"the model knows 0 to {self.known - 1}"
+            raise Misuse(f"the label map names class {outside[0]}, {has}")
+        (twice, times), *_ = Counter(listed).most_common(1)
+        if times > 1:
             raise Misuse(f"class {twice} of the model stands twice in the label map", hint="a class has one meaning")
-        if self.other and not self.rest:
+        if self.other and self.known is not None and not self.rest:
             raise Misuse("every class of the model is in a group, so nothing is left for `other`")
+
+    def of(self, known: int) -> LabelMap:
+        """The map for a model of so many classes."""
+        return self if self.known is not None else replace(self, known=known)
 
     @property
     def classes(self) -> int:
@@ -47,13 +54,14 @@ class LabelMap:
     @property
     def rest(self) -> tuple[int, ...]:
         """The model's classes in no group."""
+        assert self.known is not None, "the rest is that of one model"
         listed = {member for group in self.groups for member in group}
         return tuple(number for number in range(self.known) if number not in listed)
 
     @property
     def is_whole(self) -> bool:
         """Whether the answers are the model's own classes, in order."""
-        return self.groups == tuple((number,) for number in range(self.known))
+        return self.groups == tuple((number,) for number in range(self.known or 0))
 
     def meaning(self, answer: int) -> int | None:
         """The dataset class that one of the model's classes stands for; None where it is left out."""
@@ -68,13 +76,13 @@ def whole(known: int, *, words: str) -> LabelMap:
     return LabelMap(words, known, tuple((number,) for number in range(known)))
 
 
-def subset(known: int, classes: Sequence[int], *, words: str) -> LabelMap:
+def subset(known: int | None, classes: Sequence[int], *, words: str) -> LabelMap:
     """Only these classes may be answered, in this order; the other logits are left out."""
     return LabelMap(words, known, tuple((number,) for number in classes))
 
 
 def merged(
-    known: int, groups: Iterable[Sequence[int]], *, words: str, other: bool = False, merge: Merge = "max"
+    known: int | None, groups: Iterable[Sequence[int]], *, words: str, other: bool = False, merge: Merge = "max"
 ) -> LabelMap:
     """Each group answers as one class; with `other` it is right if the largest of all logits lies in its group."""
     return LabelMap(words, known, tuple(tuple(group) for group in groups), other, merge)

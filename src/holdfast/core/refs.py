@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from holdfast.core.errors import Misuse
-from holdfast.core.values import KEYWORD, Value, parse_value, split, value_text
+from holdfast.core.values import KEYWORD, Value, parse_value, shortened, split, value_text
 
 Args = tuple[tuple[str, Value], ...]
 
@@ -133,17 +133,20 @@ def parse_ref(text: str) -> Parsed:
     name, *rest = split(text.strip(), ":", most=1)
     name = name.strip()
     if not name:
-        raise Misuse(f"a ref starts with a name, got `{text}`", hint="write it like `pgd-linf:radius=8/255,steps=10`")
+        raise Misuse(
+            f"a ref starts with a name, got `{shortened(text)}`", hint="write it like `pgd-linf:radius=8/255,steps=10`"
+        )
     positional: list[Value] = []
     keywords: dict[str, Value] = {}
     for item in split(rest[0], ",") if rest and rest[0].strip() else []:
         if KEYWORD.match(item.strip()):
             key, _, value = item.strip().partition("=")
             if key in keywords:
-                raise Misuse(f"`{key}` is given twice in `{text}`")
+                raise Misuse(f"`{shortened(key)}` is given twice in `{shortened(text, 200)}`")
             keywords[key] = parse_value(value)
         elif keywords:
-            raise Misuse(f"`{item.strip()}` has no name in `{text}`", hint="write `name=value`, or quote the comma")
+            problem = f"`{shortened(item.strip())}` has no name in `{shortened(text, 200)}`"
+            raise Misuse(problem, hint="write `name=value`, or quote the comma")
         else:
             positional.append(parse_value(item))
     return Parsed(name, tuple(positional), keywords)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.metadata
 import importlib.util
 import inspect
+import math
 import os
 import pkgutil
 import types
 import typing
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from holdfast.core.errors import HoldfastError, Misuse, did_you_mean, unknown
+from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse, did_you_mean, unknown
 from holdfast.core.refs import Parsed, Ref, Scenario, parse_ref
-from holdfast.core.values import Value, split, value_text
+from holdfast.core.values import Value, shortened, split, value_text
 
 HOMES = {
     "dataset": "holdfast.datasets",
@@ -33,6 +36,17 @@ ENTRY_POINTS = "holdfast"
 PLUGIN_FOLDERS = "HOLDFAST_PLUGINS"
 REQUIRED = object()
 TELLING = ("severity", "radius")  # always spelled out: a reader should not have to know the default
+MOST_CHANGES = 32  # of one scenario
+LARGEST = 2**63 - 1  # a whole number that arrays and files can hold
+RANGES: dict[str, tuple[float, float]] = {  # what a parameter of this name may be, in whatever component
+    **dict.fromkeys(("steps", "queries"), (1, 10**7)),
+    **dict.fromkeys(("restarts", "draws", "rounds", "targets", "epochs", "bins"), (1, 10**5)),
+    **dict.fromkeys(("size", "resize"), (1, 2**14)),
+    "border": (-(2**14), 2**14),
+    "momentum": (0, 1),
+    **dict.fromkeys(("radius", "radii"), (0, 1e9)),
+    "step_size": (1e-30, 1e9),
+}
 
 Factory = TypeVar("Factory", bound=Callable[..., Any])
 
@@ -62,6 +76,7 @@ class Entry:
     source: str
     tags: tuple[str, ...]
     parameters: tuple[Parameter, ...]
+    later: tuple[str, ...] = ()
 
     @property
     def summary(self) -> str:
@@ -96,7 +111,7 @@ class Registry:
     def entry(self, kind: str, name: str) -> Entry:
         known = self.entries(kind)
         if name not in known:
-            raise unknown(kind, name, known)
+            raise unknown(kind, shortened(name), known)
         return known[name]
 
     def bind(self, kind: str, text: str) -> Ref:
@@ -109,12 +124,16 @@ class Registry:
         parsed = parse_ref(text)
         known = {name: entry for kind in CHANGES for name, entry in self.entries(kind).items()}
         if parsed.name not in known:
-            raise unknown("corruption or attack", parsed.name, known)
+            raise unknown("corruption or attack", shortened(parsed.name), known)
         return _bound(known[parsed.name], parsed)
 
     def scenario(self, text: str) -> Scenario:
         """Reads `dataset+change+change`."""
         first, *rest = split(text, "+")
+        if len(rest) > MOST_CHANGES:
+            raise Misuse(
+                f"`{shortened(text)}` has {len(rest):,} changes", hint=f"a scenario has at most {MOST_CHANGES}"
+            )
         return Scenario(self.bind("dataset", first), tuple(self.bind_change(part) for part in rest))
 
     def build(self, ref: Ref) -> Any:
@@ -126,7 +145,11 @@ class Registry:
                 hint="rows of another version stay readable but cannot be made again by this installation",
             )
         positional = [value for _, value in ref.args[: ref.positional]]
-        return entry.factory(*positional, **dict(ref.args[ref.positional :]))
+        try:
+            return entry.factory(*positional, **dict(ref.args[ref.positional :]))
+        except (OSError, RecursionError, OverflowError, MemoryError) as error:
+            problem = f"`{shortened(str(ref), 200)}` cannot be made: {_said(error)}"
+            raise HoldfastError(problem, hint="look at its arguments, and at the files that they name") from error
 
     def discover(self, kind: str) -> None:
         """Imports the kind's own folder, plug-in folders and entry points, once."""
@@ -146,7 +169,7 @@ class Registry:
             return
         self.discovered.add("plugins")
         for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
-            point.load()
+            _guarded(f"the plug-in `{getattr(point, 'value', point)}`", point.load)
         for folder in filter(None, os.environ.get(PLUGIN_FOLDERS, "").split(os.pathsep)):
             if not Path(folder).is_dir():
                 raise Misuse(f"{PLUGIN_FOLDERS} names a folder that does not exist: {folder}")
@@ -154,22 +177,48 @@ class Registry:
                 spec = importlib.util.spec_from_file_location(f"holdfast_plugin_{file.stem}", file)
                 assert spec is not None, "a .py file always has a spec"
                 assert spec.loader is not None, "a .py file always has a loader"
-                spec.loader.exec_module(importlib.util.module_from_spec(spec))
+                module = importlib.util.module_from_spec(spec)
+                _guarded(f"the plug-in {file}", functools.partial(spec.loader.exec_module, module))
+
+
+def _guarded(what: str, load: Callable[[], object]) -> None:
+    """Loads other people's code; where it fails or exits it is named and left out, and the rest works."""
+    try:
+        load()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a plug-in may raise anything, and may call exit
+        why = _said(error) if isinstance(error, HoldfastError) else f"{type(error).__name__}: {_said(error)}"
+        warnings.warn(f"{what} is left out: {why}", HoldfastWarning, stacklevel=2)
+
+
+def _said(error: BaseException) -> str:
+    """The first line of an error, or its kind where it has no words."""
+    text = (error.problem if isinstance(error, HoldfastError) else str(error)).strip()
+    return shortened(text.splitlines()[0], 200) if text else type(error).__name__
 
 
 registry = Registry()
 
 
 def register(
-    kind: str, name: str, *, version: int = 1, source: str = "", tags: tuple[str, ...] = ()
+    kind: str,
+    name: str,
+    *,
+    version: int = 1,
+    source: str = "",
+    tags: tuple[str, ...] = (),
+    later: tuple[str, ...] = (),
 ) -> Callable[[Factory], Factory]:
     """Registers a factory under a name. Bump `version` whenever its rows would change.
 
-    Parameters before `*` may be given without a name (`folder:PATH`); all others are `name=value`.
+    Parameters before `*` may be given without a name (`folder:PATH`); all others are `name=value`. `later` are
+    parameters that were added when rows were there already: at their default they are no part of a ref, so that its
+    key stays what it was.
     """
 
     def decorate(factory: Factory) -> Factory:
-        registry.add(Entry(kind, name, factory, version, source, tags, _parameters(factory)))
+        registry.add(Entry(kind, name, factory, version, source, tags, _parameters(factory), later))
         return factory
 
     return decorate
@@ -194,13 +243,13 @@ def _bound(entry: Entry, parsed: Parsed) -> Ref:
     parameters = {parameter.name: parameter for parameter in entry.parameters}
     nameless = [parameter.name for parameter in entry.parameters if parameter.positional]
     if len(parsed.positional) > len(nameless):
-        surplus = value_text(parsed.positional[len(nameless)])
+        surplus = shortened(value_text(parsed.positional[len(nameless)]))
         raise Misuse(f"`{surplus}` in `{entry.name}` has no name, like `name={surplus}`", hint=_usage(entry))
     given = dict(zip(nameless, parsed.positional, strict=False))
     for name, value in parsed.keywords.items():
         if name not in parameters:
             hint = did_you_mean(name, parameters) or _usage(entry)
-            raise Misuse(f"`{entry.name}` has no parameter `{name}`", hint=hint)
+            raise Misuse(f"`{entry.name}` has no parameter `{shortened(name)}`", hint=hint)
         if name in given:
             raise Misuse(f"`{name}` is given twice in `{entry.name}`")
         given[name] = value
@@ -208,14 +257,30 @@ def _bound(entry: Entry, parsed: Parsed) -> Ref:
     for parameter in entry.parameters:
         if parameter.name in given:
             value = coerced(given[parameter.name], parameter.annotation, f"`{parameter.name}` of `{entry.name}`")
+            _check_size(value, parameter, entry)
         elif parameter.required:
             raise Misuse(f"`{entry.name}` needs `{parameter.name}`", hint=_usage(entry))
         else:
             value = coerced(parameter.default, parameter.annotation, f"`{parameter.name}` of `{entry.name}`")
-        args.append((parameter.name, value))
+        if parameter.name not in entry.later or not _same(value, parameter.default):
+            args.append((parameter.name, value))
     defaults = {parameter.name: parameter.default for parameter in entry.parameters}
     shown = {name for name, value in args if name in nameless or name in TELLING or not _same(value, defaults[name])}
     return Ref(entry.kind, entry.name, tuple(args), entry.version, len(nameless), frozenset(shown))
+
+
+def _check_size(value: Value, parameter: Parameter, entry: Entry) -> None:
+    """Refuses what no computation can hold, or what would take for ever; infinity is fine where it is the default."""
+    what = f"`{parameter.name}` of `{entry.name}`"
+    low, high = RANGES.get(parameter.name, (-math.inf, math.inf))
+    for item in value if isinstance(value, tuple) else (value,):
+        if isinstance(item, bool) or not isinstance(item, int | float) or item == parameter.default:
+            continue
+        if isinstance(item, float) and not math.isfinite(item):
+            raise Misuse(f"{what} must be finite, got `{value_text(item)}`")
+        if not low <= item <= high or (isinstance(item, int) and not -LARGEST <= item <= LARGEST):
+            allowed = f"at least {low:g} and at most {high:,g}" if parameter.name in RANGES else "of at most 64 bits"
+            raise Misuse(f"{what} must be {allowed}, got `{shortened(value_text(item))}`")
 
 
 def coerced(value: Value, annotation: Any, what: str) -> Value:
@@ -224,7 +289,7 @@ def coerced(value: Value, annotation: Any, what: str) -> Value:
         fits, result = _fit(value, option)
         if fits:
             return result
-    raise Misuse(f"{what} must be {in_words(annotation)}, got `{value_text(value)}`")
+    raise Misuse(f"{what} must be {in_words(annotation)}, got `{shortened(value_text(value), 200)}`")
 
 
 def _same(one: Value, other: Value) -> bool:

@@ -17,11 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.core.errors import HoldfastError, Misuse, did_you_mean, unknown
+from holdfast.core.patterns import Patterns
+from holdfast.core.patterns import expanded as expanded
+from holdfast.core.values import shortened
 
 FOLDER = Path(__file__).parent.parent / "suites"
 DATASET = "dataset"
+MOST_BYTES = 1_000_000  # of a suite file
 Terms = tuple[tuple[str, ...], ...]
-Lists = Mapping[str, Sequence[str]]
 
 FIELDS = {
     "title": "text",
@@ -143,21 +146,17 @@ def load_suite(name: str, *, dataset: str | None = None) -> Suite:
     path = known.get(name) or Path(name)
     if path.suffix != ".toml":
         raise unknown("suite", name, known, otherwise="name one of `holdfast list suites`, or the path of a .toml file")
-    if not path.is_file():
-        raise Misuse(f"no suite file at {path}")
-    try:
-        record = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise HoldfastError(f"{path} is not valid TOML: {error}") from error
+    record = _read(path)
     _check(record, path)
     lists = {name: [one] if isinstance(one, str) else one for name, one in record.get("lists", {}).items()}
     if over := dataset or record.get("dataset", ""):
         lists[DATASET] = [over]
     elif any("{dataset}" in text for text in _patterns(record)):
         raise Misuse(f"suite `{path.stem}` needs a dataset", hint="give one with --dataset")
-    parts = {part["name"]: _part(part, lists, path) for part in record.get("part", ())}
-    columns = tuple(_column(column, lists, parts) for column in record.get("board", ()))
-    scenarios = [text for pattern in record.get("scenarios", ()) for text in expanded(pattern, lists)]
+    patterns = Patterns(lists)
+    parts = {part["name"]: _part(part, patterns, path) for part in record.get("part", ())}
+    columns = tuple(_column(column, patterns, parts) for column in record.get("board", ()))
+    scenarios = patterns.texts(record.get("scenarios", ()))
     scenarios += [text for part in parts.values() for text in part.scenarios]
     scenarios += [text for column in columns for text in (*_texts(column.scenarios), column.reference) if text]
     return Suite(
@@ -177,45 +176,29 @@ def load_suite(name: str, *, dataset: str | None = None) -> Suite:
     )
 
 
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        if not path.is_file():
+            raise Misuse(f"no suite file at {shortened(str(path), 200)}")
+        size = path.stat().st_size
+        if size > MOST_BYTES:
+            raise HoldfastError(f"{path} has {size:,} bytes, a suite has at most {MOST_BYTES:,}")
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise HoldfastError(f"{shortened(str(path), 200)} cannot be read: {error.strerror or error}") from error
+    except RecursionError as error:
+        raise HoldfastError(f"{path} is not a suite: its values lie too deep inside each other") from error
+    except ValueError as error:  # what is not TOML, not UTF-8, or a number too long to be one
+        raise HoldfastError(f"{path} is not valid TOML: {shortened(str(error), 200)}") from error
+
+
 def _patterns(record: Mapping[str, Any]) -> list[str]:
     tables = (record, *record.get("part", ()), *record.get("board", ()))
     return [text for table in tables for text in (*table.get("scenarios", ()), table.get("reference", ""))]
 
 
-def expanded(pattern: str, lists: Lists | None = None) -> list[str]:
-    """All texts a pattern with braces stands for, in reading order: `a{1,2{x,y}}` is `a1`, `a2x`, `a2y`.
-
-    The name of a list alone in braces stands for each of its texts.
-    """
-    lists = lists or {}
-    start = pattern.find("{")
-    if start < 0:
-        if "}" in pattern:
-            raise Misuse(f"a brace is closed but not opened in `{pattern}`")
-        return [pattern]
-    depth, options, begun = 0, [], start + 1
-    for i in range(start, len(pattern)):
-        depth += (pattern[i] == "{") - (pattern[i] == "}")
-        if depth == 0 or (depth == 1 and pattern[i] == ","):
-            options.append(pattern[begun:i].strip())
-            begun = i + 1
-        if depth == 0:
-            chosen = list(lists[options[0]]) if len(options) == 1 and options[0] in lists else options
-            rest = expanded(pattern[i + 1 :], lists)
-            return [
-                pattern[:start] + inner + after
-                for option in chosen
-                for inner in expanded(option, lists)
-                for after in rest
-            ]
-    raise Misuse(f"a brace is opened but not closed in `{pattern}`")
-
-
-def _part(record: dict[str, Any], lists: Lists, path: Path) -> Part:
-    scenarios, settings = (
-        tuple(text for pattern in record.get(kind, ()) for text in expanded(pattern, lists))
-        for kind in ("scenarios", "settings")
-    )
+def _part(record: dict[str, Any], patterns: Patterns, path: Path) -> Part:
+    scenarios, settings = (tuple(patterns.texts(record.get(kind, ()))) for kind in ("scenarios", "settings"))
     if settings and len(settings) != len(scenarios):
         raise HoldfastError(
             f"{path}: part `{record['name']}` has {len(scenarios)} scenarios and {len(settings)} settings",
@@ -224,20 +207,23 @@ def _part(record: dict[str, Any], lists: Lists, path: Path) -> Part:
     return Part(record["name"], record.get("title", record["name"]), scenarios, settings)
 
 
-def _column(record: dict[str, Any], lists: Lists, parts: Mapping[str, Part]) -> Column:
+def _column(record: dict[str, Any], patterns: Patterns, parts: Mapping[str, Part]) -> Column:
     """A column that names a part and lists nothing itself is of all that the part lists."""
     words = {name: value for name, value in record.items() if name not in ("scenarios", "settings")}
     for name in ("of", "weights"):
         words[name] = tuple(words.get(name, ()))
     scenarios, settings = (
-        tuple(tuple(expanded(text, lists)) for text in record.get(kind, ())) for kind in ("scenarios", "settings")
+        tuple(tuple(patterns.texts([text])) for text in record.get(kind, ())) for kind in ("scenarios", "settings")
     )
     if "part" in record and not scenarios:
         part = parts[record["part"]]
         scenarios = tuple((text,) for text in part.scenarios)
         settings = settings or tuple((text,) for text in part.settings)
     if "reference" in words:
-        (words["reference"],) = expanded(words["reference"], lists)
+        references = patterns.texts([words["reference"]])
+        if len(references) != 1:
+            raise Misuse(f"the reference of `{words['name']}` is one scenario, got {len(references)}")
+        (words["reference"],) = references
     return Column(**words, scenarios=scenarios, settings=settings)
 
 

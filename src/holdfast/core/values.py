@@ -11,13 +11,16 @@ from holdfast.core.errors import Misuse
 Value = bool | int | float | str | None | tuple["Value", ...]
 
 WORDS: dict[str, Value] = {"true": True, "false": False, "none": None, "inf": math.inf, "-inf": -math.inf}
-NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"  # one way to match: time grows with length alone
 INTEGER = re.compile(r"[+-]?\d+")
 FLOAT = re.compile(NUMBER)
 RATIO = re.compile(rf"({NUMBER})/({NUMBER})")
 KEYWORD = re.compile(r"[a-z_][a-z0-9_]*=")
 OPEN, CLOSE = "([", ")]"
 SPECIAL = set('+,"\\()[]=') | set(" \t\n\r\f\v")
+MOST_LETTERS = 100_000  # of a text that is read
+MOST_DIGITS = 300  # of a number: more than any float has before its exponent
+MOST_BRACKETS = 32  # inside each other
 
 
 def parse_value(text: str) -> Value:
@@ -30,18 +33,29 @@ def parse_value(text: str) -> Value:
         return tuple(parse_value(item) for item in split(inside, ",")) if inside.strip() else ()
     if text.startswith("(") and text.endswith(")"):
         return text[1:-1]
-    if text in WORDS:
-        return WORDS[text]
+    return WORDS[text] if text in WORDS else _number(text)
+
+
+def _number(text: str) -> Value:
+    """The number a word spells, finite and of a sane length; the word itself where it spells none."""
+    ratio = RATIO.fullmatch(text)
+    if ratio is None and FLOAT.fullmatch(text) is None:
+        return text
+    if len(text) > MOST_DIGITS:
+        raise Misuse(f"`{shortened(text)}` has {len(text)} digits", hint=f"a number has at most {MOST_DIGITS}")
     if INTEGER.fullmatch(text):
         return int(text)
-    if FLOAT.fullmatch(text):
-        return float(text)
-    if ratio := RATIO.fullmatch(text):
-        over, under = float(ratio[1]), float(ratio[2])
-        if under == 0:
-            raise Misuse(f"`{text}` divides by zero")
-        return over / under
-    return text
+    if ratio is not None and float(ratio[2]) == 0:
+        raise Misuse(f"`{text}` divides by zero")
+    value = float(ratio[1]) / float(ratio[2]) if ratio is not None else float(text)
+    if not math.isfinite(value):
+        raise Misuse(f"`{text}` is too large for a number", hint="write `inf` for infinity, where it is allowed")
+    return value
+
+
+def shortened(text: str, most: int = 60) -> str:
+    """The text as an error quotes it: a long one by its beginning."""
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def value_text(value: Value) -> str:
@@ -77,6 +91,8 @@ def number_text(value: float) -> str:
 
 def split(text: str, separator: str, *, most: int = -1) -> list[str]:
     """Splits at separators that stand outside quotes and brackets."""
+    if len(text) > MOST_LETTERS:
+        raise Misuse(f"`{shortened(text)}` is {len(text):,} letters long, at most {MOST_LETTERS:,} are read")
     parts: list[str] = []
     depth, quoted, start, i = 0, False, 0, 0
     while i < len(text):
@@ -92,12 +108,16 @@ def split(text: str, separator: str, *, most: int = -1) -> list[str]:
             depth += 1
         elif letter in CLOSE:
             depth -= 1
-        elif letter == separator and depth == 0 and len(parts) != most:
+        if not 0 <= depth <= MOST_BRACKETS:
+            break
+        if not quoted and letter == separator and depth == 0 and len(parts) != most:
             parts.append(text[start:i])
             start = i + 1
         i += 1
+    if depth > MOST_BRACKETS:
+        raise Misuse(f"more than {MOST_BRACKETS} brackets inside each other in `{shortened(text)}`")
     if quoted or depth:
-        raise Misuse(f"unbalanced quotes or brackets in `{text}`", hint='close every ", ( and [')
+        raise Misuse(f"unbalanced quotes or brackets in `{shortened(text, 200)}`", hint='close every ", ( and [')
     return [*parts, text[start:]]
 
 

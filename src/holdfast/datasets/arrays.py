@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import zipfile
+import math
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -10,23 +11,32 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.core.damage import DAMAGED
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import register
+from holdfast.datasets.label_maps import MOST_CLASSES, labelled
 from holdfast.datasets.memory import InMemory, Pixels, in_memory, numbered
 
 Layout = Literal["auto", "nhwc", "nchw"]
 Found = dict[str, NDArray[Any]]
 NAMES = {"images": ("images", "x", "X"), "labels": ("labels", "y"), "ids": ("ids",), "classes": ("classes",)}
 CHANNELS = (1, 3)
+MOST_PACKED, SPARE = 1100, 1 << 16  # deflate makes 1,032 bytes of one at most
 
 
-@register("dataset", "arrays", tags=("yours",))
-def arrays(path: str, *, layout: Literal["auto", "nhwc", "nchw"] = "auto") -> InMemory:
+@register("dataset", "arrays", tags=("yours",), later=("answers",))
+def arrays(
+    path: str,
+    *,
+    layout: Literal["auto", "nhwc", "nchw"] = "auto",
+    answers: int | str | tuple[int | str, ...] | None = None,
+) -> InMemory:
     """Your own arrays: `x.npz` with images and labels, or a folder with images.npy and labels.npy.
 
     Images are uint8, or floats in [0, 1]; NHWC, NCHW or NHW. Optional arrays `ids` and `classes` name the samples and
     the labels; otherwise an id is the position. Also read: `fog.npy` with `labels.npy` beside it (the files of
-    CIFAR-10-C), and the stem of `test-images.npy` and `test-labels.npy`.
+    CIFAR-10-C), and the stem of `test-images.npy` and `test-labels.npy`. `answers=1000` says that labels are the class
+    numbers of a model of 1,000 classes; it also takes what `folder` takes.
     """
     place = Path(path).expanduser()
     found = _read(place)
@@ -39,7 +49,7 @@ def arrays(path: str, *, layout: Literal["auto", "nhwc", "nchw"] = "auto") -> In
     labels = whole_labels(found["labels"], place)
     classes = _words(found["classes"], "classes", place) if "classes" in found else None
     ids = _words(found["ids"], "ids", place) if "ids" in found else None
-    return in_memory(
+    made = in_memory(
         place.stem if place.suffix in (".npz", ".npy") else place.resolve().name,
         pixels,
         labels,
@@ -47,6 +57,8 @@ def arrays(path: str, *, layout: Literal["auto", "nhwc", "nchw"] = "auto") -> In
         classes=classes or numbered(range(int(labels.max(initial=0)) + 1), width=1),
         source=str(place),
     )
+    known = labelled(made.labels, made.card.classes, answers, str(place))
+    return InMemory(known.on(made.card), made.ids, known.labels, made.pixels)
 
 
 def channels_first(images: NDArray[Any], layout: Layout, place: Path) -> Pixels:
@@ -80,6 +92,11 @@ def whole_labels(labels: NDArray[Any], place: Path) -> NDArray[np.int64]:
         )
     if labels.size and labels.min() < 0:
         raise HoldfastError(f"labels must not be negative, got {labels.min()} in {place}", hint="labels count from 0")
+    if labels.size and labels.max() >= MOST_CLASSES:
+        raise HoldfastError(
+            f"the label {labels.max()} in {place} is too large: a dataset has at most {MOST_CLASSES:,} classes",
+            hint="labels count the classes from 0, without gaps",
+        )
     return labels.astype(np.int64)
 
 
@@ -87,7 +104,7 @@ def load_numpy(file: Path, *, mapped: bool = True) -> Any:
     """What `numpy.load` gives, refusing pickles: no code of the file ever runs."""
     try:
         return np.load(file, mmap_mode="r" if mapped and file.suffix == ".npy" else None, allow_pickle=False)
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, SyntaxError) as problem:
+    except DAMAGED as problem:
         raise _unreadable(file, problem) from problem
 
 
@@ -98,9 +115,31 @@ def load_npz(file: Path, *, only: Sequence[str] = ()) -> Mapping[str, NDArray[An
         raise HoldfastError(f"{file} is not an .npz of arrays", hint="write it with `numpy.savez_compressed`")
     with archive:
         try:
+            _check_sizes(archive, file, only)
             return {name: archive[name] for name in archive.files if not only or name in only}
-        except (ValueError, OSError, EOFError, zipfile.BadZipFile, SyntaxError) as problem:
+        except DAMAGED as problem:
             raise _unreadable(file, problem) from problem
+
+
+def _check_sizes(archive: Any, file: Path, only: Sequence[str]) -> None:
+    """Refuses members that claim more than they can hold, and arrays that no memory holds."""
+    members = [info for info in archive.zip.infolist() if not only or info.filename.removesuffix(".npy") in only]
+    lying = next((info for info in members if info.file_size > MOST_PACKED * info.compress_size + SPARE), None)
+    if lying is not None:
+        raise HoldfastError(f"{file} is damaged: `{lying.filename}` claims {lying.file_size:,} bytes")
+    total, most = sum(info.file_size for info in members), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if total > most:
+        raise HoldfastError(
+            f"{file} unpacks to {total:,} bytes, this machine has {most:,}",
+            hint="save the arrays as images.npy and labels.npy in a folder: those are read piece by piece",
+        )
+    for info in members:
+        with archive.zip.open(info) as stream:
+            version = np.lib.format.read_magic(stream)
+            read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+            shape, _, kind = read.get(version, np.lib.format.read_array_header_2_0)(stream)
+        if not kind.hasobject and math.prod(shape) * kind.itemsize > info.file_size:
+            raise HoldfastError(f"{file} is damaged: `{info.filename}` is shorter than its shape {shape}")
 
 
 def _unreadable(file: Path, problem: Exception) -> HoldfastError:

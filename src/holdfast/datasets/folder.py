@@ -16,6 +16,7 @@ from holdfast.core.registry import register
 from holdfast.core.types import DatasetCard, Images
 from holdfast.datasets.decoding import SUFFIXES, Framing
 from holdfast.datasets.encoded import decoded_images, framed, image_size, listing_digest
+from holdfast.datasets.label_maps import labelled
 from holdfast.datasets.memory import repeated
 
 
@@ -33,12 +34,21 @@ class Folder:
         return decoded_images(self.card, self.ids, index, self.files.__getitem__, self.framing)
 
 
-@register("dataset", "folder", tags=("yours",))
-def folder(path: str, *, size: int | None = None, resize: int | None = None, channels: Literal[1, 3] = 3) -> Folder:
+@register("dataset", "folder", tags=("yours",), later=("answers",))
+def folder(
+    path: str,
+    *,
+    size: int | None = None,
+    resize: int | None = None,
+    channels: Literal[1, 3] = 3,
+    answers: int | str | tuple[int | str, ...] | None = None,
+) -> Folder:
     """Your own images: a folder with one folder of JPEG, PNG, WebP or BMP files per class.
 
     Sorted folder names are the labels, ids are `class/name.jpg`. The shorter side becomes `resize` (default: `size`),
-    then the centre square of side `size` is taken; without `size` every image must have one size already.
+    then the centre square of side `size` is taken; without `size` every image must have one size already. `answers`
+    says which classes of a model answer for the folders: `imagenet` by wnid or name, a list of names or numbers, or a
+    file of them.
     """
     root = Path(path).expanduser()
     framing = framed(channels, size, resize)
@@ -61,7 +71,8 @@ def folder(path: str, *, size: int | None = None, resize: int | None = None, cha
         fingerprint=listing_digest((name, file.stat().st_size) for name, file in zip(ids, listed, strict=True)),
         source=str(root),
     )
-    return Folder(card, ids, labels, listed, framing)
+    known = labelled(labels, card.classes, answers, str(root))
+    return Folder(known.on(card), ids, known.labels, listed, framing)
 
 
 def _class_folders(root: Path) -> dict[str, Path]:

@@ -18,6 +18,7 @@ from holdfast.core.registry import register
 from holdfast.core.types import DatasetCard
 from holdfast.datasets.decoding import Framing, Opened
 from holdfast.datasets.encoded import Encoded, framed, image_size, listing_digest
+from holdfast.datasets.label_maps import Answers, labelled
 from holdfast.datasets.memory import numbered, repeated
 from holdfast.datasets.named_labels import Label, numbered_labels
 
@@ -36,7 +37,7 @@ class Columns:
     facts: str
 
 
-@register("dataset", "hf", source=SOURCE, tags=("yours",))
+@register("dataset", "hf", source=SOURCE, tags=("yours",), later=("answers",))
 def hf(
     name: str,
     *,
@@ -49,13 +50,15 @@ def hf(
     size: int | None = None,
     resize: int | None = None,
     channels: Literal[1, 3] = 3,
+    answers: int | str | tuple[int | str, ...] | None = None,
 ) -> Encoded:
     """A Hugging Face dataset of labelled images, by its name, or a folder of its Parquet files.
 
     `hf:uoft-cs/cifar10,image=img` needs `pip install datasets`; `hf:/data/cifar10,split=test` reads
     `test-*.parquet` there, in `data/` or in `config/`, without it, and keeps a copy that can be mapped under the data
     folder. Class names come from the features. Ids are positions in the split, `test-00042`, or the column `identity`.
-    Give a `revision` (a tag or a commit) so that the same name stays the same data. Framing as in `folder`.
+    Give a `revision` (a tag or a commit) so that the same name stays the same data. Framing and `answers` as in
+    `folder`.
     """
     framing = framed(channels, size, resize)
     place = Path(name).expanduser()
@@ -66,10 +69,10 @@ def hf(
         raise Misuse(f"there is no folder {place}", hint="give a folder of Parquet files, or the name of a dataset")
     else:
         found = _from_hub(name, split, config, revision, wanted)
-    return _encoded(name, split, found, framing)
+    return _encoded(name, split, found, framing, answers)
 
 
-def _encoded(name: str, split: str, found: Columns, framing: Framing) -> Encoded:
+def _encoded(name: str, split: str, found: Columns, framing: Framing, answers: Answers) -> Encoded:
     if not len(found.labels):
         raise HoldfastError(f"the split `{split}` of {name} is empty")
     given: list[Label] = []
@@ -101,7 +104,8 @@ def _encoded(name: str, split: str, found: Columns, framing: Framing) -> Encoded
         fingerprint=listing_digest([(found.facts,), *zip(ids, labels.tolist(), strict=True)]),
         source=name,
     )
-    return Encoded(card, ids, labels, opened, framing)
+    known = labelled(labels, classes, answers, name)
+    return Encoded(known.on(card), ids, known.labels, opened, framing)
 
 
 def _from_hub(name: str, split: str, config: str, revision: str, wanted: tuple[str, str, str]) -> Columns:

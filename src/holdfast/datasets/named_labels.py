@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.values import shortened
+from holdfast.datasets.label_maps import MOST_CLASSES
 from holdfast.datasets.memory import numbered
 
 Label = int | str
@@ -36,11 +38,17 @@ def numbered_labels(
 
 
 def _whole(numbers: list[int], known: tuple[str, ...], where: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    if not known and max(numbers, default=0) >= MOST_CLASSES:
+        raise HoldfastError(
+            f"the label {shortened(str(max(numbers)))} of {where} is too large: "
+            f"a dataset has at most {MOST_CLASSES:,} classes",
+            hint="labels count the classes from 0, without gaps",
+        )
     classes = known or numbered(range(max(numbers, default=0) + 1), width=1)
     wrong = next((number for number in numbers if not 0 <= number < len(classes)), None)
     if wrong is not None:
         raise HoldfastError(
-            f"labels of {where} must lie in 0…{len(classes) - 1}, got {wrong}",
+            f"labels of {where} must lie in 0…{len(classes) - 1}, got {shortened(str(wrong))}",
             hint="labels count from 0; give one class name per label",
         )
     return np.array(numbers, dtype=np.int64), classes
@@ -50,4 +58,8 @@ def _lines(file: str) -> tuple[str, ...]:
     place = Path(file).expanduser()
     if not place.is_file():
         raise Misuse(f"there is no file of classes {place}", hint="give a text file with one class per line")
-    return tuple(line.strip() for line in place.read_text(encoding="utf-8").splitlines() if line.strip())
+    try:
+        text = place.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise HoldfastError(f"the file of classes {place} cannot be read: {error}") from error
+    return tuple(line.strip() for line in text.splitlines() if line.strip())

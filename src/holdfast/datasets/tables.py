@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from holdfast.core.damage import DAMAGED
 from holdfast.core.errors import HoldfastError, Misuse, unknown
 
 
@@ -19,12 +21,12 @@ def columns_of(file: Path, names: Sequence[str]) -> dict[str, list[Any]]:
         raise Misuse(f"{file} is not a table that can be read", hint=f"give a file that ends in {', '.join(READERS)}")
     try:
         table = READERS[file.suffix](file)
-    except (pa.ArrowException, OSError) as problem:
+        for name in names:
+            if name not in table.column_names:
+                raise unknown(f"column of {file.name}", name, table.column_names)
+        return {name: table.column(name).to_pylist() for name in names}
+    except (pa.ArrowException, *DAMAGED) as problem:
         raise HoldfastError(f"{file} cannot be read: {str(problem).partition(chr(10))[0]}") from problem
-    for name in names:
-        if name not in table.column_names:
-            raise unknown(f"column of {file.name}", name, table.column_names)
-    return {name: table.column(name).to_pylist() for name in names}
 
 
 def _csv(file: Path) -> Any:
@@ -40,9 +42,11 @@ def _parquet(file: Path) -> Any:
 
 
 def _json_lines(file: Path) -> Any:
-    from pyarrow import json
+    """By Python's own reader: Arrow's ends the process over some files that are not JSON."""
+    import pyarrow as pa
 
-    return json.read_json(file)
+    with file.open(encoding="utf-8") as lines:
+        return pa.Table.from_pylist([json.loads(line) for line in lines if line.strip()])
 
 
 READERS: dict[str, Callable[[Path], Any]] = {".csv": _csv, ".jsonl": _json_lines, ".parquet": _parquet}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import tarfile
 from pathlib import Path
@@ -11,21 +12,25 @@ from typing import BinaryIO, Literal
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import register
 from holdfast.core.types import DatasetCard
+from holdfast.core.values import shortened
 from holdfast.datasets.decoding import SUFFIXES
 from holdfast.datasets.encoded import Encoded, framed, image_size, listing_digest
+from holdfast.datasets.label_maps import labelled
 from holdfast.datasets.listing import Part
 from holdfast.datasets.named_labels import Label, numbered_labels
 
 SOURCE = "https://github.com/webdataset/webdataset"
 PICTURES = tuple(suffix.removeprefix(".") for suffix in SUFFIXES)
 RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
+MOST_DIGITS = 18  # of a number in a range or a label
+MOST_SHARDS = 100_000  # that a range stands for
 END = tarfile.BLOCKSIZE  # a whole shard ends with blocks of zeros
 
 
 Sample = dict[str, Part]  # by extension
 
 
-@register("dataset", "webdataset", source=SOURCE, tags=("yours",))
+@register("dataset", "webdataset", source=SOURCE, tags=("yours",), later=("answers",))
 def webdataset(
     path: str,
     *,
@@ -36,12 +41,13 @@ def webdataset(
     size: int | None = None,
     resize: int | None = None,
     channels: Literal[1, 3] = 3,
+    answers: int | str | tuple[int | str, ...] | None = None,
 ) -> Encoded:
     """WebDataset tar shards, read in place: one shard, a folder of them, or a range such as val-{0000..0009}.tar.
 
     A sample is the files of one basename: an image and its label, the number or word in `.cls`, or the `field` of
     `.json`. `image` and `label` name other extensions. Numbers are labels; words are classes in sorted order, or the
-    lines of the file `classes`. Ids are the basenames with their folders. Framing as in `folder`.
+    lines of the file `classes`. Ids are the basenames with their folders. Framing and `answers` as in `folder`.
     """
     framing = framed(channels, size, resize)
     shards = _shards(path)
@@ -66,13 +72,12 @@ def webdataset(
         fingerprint=listing_digest(zip(ids, labels.tolist(), (where.length for where in pictures), strict=True)),
         source=path,
     )
-    return Encoded(card, ids, labels, opened, framing)
+    known = labelled(labels, names, answers, path)
+    return Encoded(known.on(card), ids, known.labels, opened, framing)
 
 
 def _shards(path: str) -> list[Path]:
-    names = [path]
-    while any(RANGE.search(name) for name in names):
-        names = [wider for name in names for wider in _widened(name)]
+    names = _names(path)
     places = [Path(name).expanduser() for name in names]
     if len(places) == 1 and places[0].is_dir():
         found = sorted(places[0].glob("*.tar"))
@@ -87,15 +92,25 @@ def _shards(path: str) -> list[Path]:
     return places
 
 
-def _widened(name: str) -> list[str]:
-    found = RANGE.search(name)
-    if found is None:
-        return [name]
-    low, high = found[1], found[2]
+def _names(path: str) -> list[str]:
+    """The paths that a path with ranges stands for."""
+    ranges = [(found, _numbers(found[0], found[1], found[2])) for found in RANGE.finditer(path)]
+    if math.prod(len(numbers) for _, numbers in ranges) > MOST_SHARDS:
+        raise Misuse(f"{shortened(path)} stands for more than {MOST_SHARDS:,} shards", hint="give a smaller range")
+    names, at = [""], 0
+    for found, numbers in ranges:
+        before = path[at : found.start()]
+        names = [f"{name}{before}{str(number).zfill(len(found[1]))}" for name in names for number in numbers]
+        at = found.end()
+    return [name + path[at:] for name in names]
+
+
+def _numbers(text: str, low: str, high: str) -> range:
+    if max(len(low), len(high)) > MOST_DIGITS:
+        raise Misuse(f"the range {shortened(text)} is too long", hint=f"a number has at most {MOST_DIGITS} digits")
     if int(low) > int(high):
-        raise Misuse(f"the range {found[0]} runs backwards")
-    numbers = (str(number).zfill(len(low)) for number in range(int(low), int(high) + 1))
-    return [name[: found.start()] + number + name[found.end() :] for number in numbers]
+        raise Misuse(f"the range {text} runs backwards")
+    return range(int(low), int(high) + 1)
 
 
 def _index(shard: Path, samples: dict[str, Sample]) -> None:
@@ -150,10 +165,10 @@ def _label(name: str, sample: Sample, label: str, field: str, path: str) -> Labe
         )
     text = sample[found].opened().read().decode("utf-8", errors="replace").strip()
     if not found.endswith("json"):
-        return int(text) if text.isdecimal() else text
+        return int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else text
     try:
         record = json.loads(text)
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise HoldfastError(f"`{name}.{found}` in {path} is not JSON: {problem}") from problem
     value = record.get(field) if isinstance(record, dict) else None
     if isinstance(value, bool) or not isinstance(value, int | str):

@@ -126,7 +126,7 @@ def replying(
     def reply(self: Actor, /, *args: Given.args, **more: Given.kwargs) -> Reply:
         try:
             result: Any = method(self, *args, **more)
-        except Exception as error:  # noqa: BLE001 - models and plug-ins are other people's code
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - models and plug-ins are other people's code
             result = Failed(portable(error if isinstance(error, HoldfastError) else foreign(error)))
         return Reply(result, self.notes.taken())
 

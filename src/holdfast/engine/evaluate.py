@@ -94,7 +94,7 @@ def evaluate(
                     outcome = _done(job, store, workshop, wanted, pictures, watcher)
                 except NoRoom:
                     raise
-                except Exception as error:  # noqa: BLE001 - models and plug-ins are other people's code
+                except (Exception, SystemExit) as error:  # noqa: BLE001 - models and plug-ins are other people's code
                     failure = error if isinstance(error, HoldfastError) else foreign(error)
                     outcome = Outcome(name, str(scenario), None, error=failure)
                     if not isinstance(error, Absent):  # said once for all its scenarios
@@ -117,7 +117,7 @@ def expected(scenarios: Sequence[Scenario], workshop: Workshop, wanted: Wanted, 
         except Absent as missing:
             absent.append(str(missing))
             continue
-        except Exception:  # noqa: BLE001 - told when its turn comes
+        except (Exception, SystemExit):  # noqa: BLE001 - told when its turn comes
             continue
         costs = [registry.build(part).cost for part in scenario.changes]
         samples = there if wanted.samples is None else min(there, wanted.samples)
@@ -128,7 +128,7 @@ def expected(scenarios: Sequence[Scenario], workshop: Workshop, wanted: Wanted, 
     return found
 
 
-def foreign(error: Exception) -> HoldfastError:
+def foreign(error: BaseException) -> HoldfastError:
     """An error that is not ours, with the place it came from, so that the other runs go on."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     failure = HoldfastError(

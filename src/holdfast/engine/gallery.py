@@ -12,6 +12,7 @@ from PIL import Image
 from torch import Tensor
 
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.refs import Ref, Scenario
 from holdfast.core.registry import registry
 from holdfast.engine.device import Width, full_precision, pick_device
 from holdfast.engine.jobs import Job, Wanted, Workshop
@@ -76,8 +77,11 @@ def most_wrong(rows: Rows, count: int) -> list[str]:
     return [rows.ids[i] for i in order if np.isfinite(margin[i])]
 
 
-def explain(store: Store, key: str, sample: str, *, device: str = "auto") -> Explained:
-    """One sample of a run made again: before, after, logits, and whether it agrees with the stored row."""
+def explain(store: Store, key: str, sample: str, *, device: str = "auto", trust: bool = False) -> Explained:
+    """One sample of a run made again: before, after, logits, and whether it agrees with the stored row.
+
+    The model is what the store names. Only with `trust` may that be code: `python:`, or a model of a plug-in.
+    """
     footers = store.footers()
     matching = [full for full in footers if full.startswith(key)]
     if len(matching) != 1:
@@ -86,10 +90,13 @@ def explain(store: Store, key: str, sample: str, *, device: str = "auto") -> Exp
     footer = rows.footer
     if sample not in rows.ids:
         raise unknown(f"sample in run {footer.key}", sample, rows.ids[:2000])
+    model, scenario = registry.bind("model", footer.model_full), registry.scenario(footer.scenario_full)
+    if not trust:
+        _refuse_code(model, scenario, footer.key)
     workshop = Workshop(pick_device(device), store)
     job = workshop.job(
-        registry.bind("model", footer.model_full),
-        registry.scenario(footer.scenario_full),
+        model,
+        scenario,
         Wanted(footer.seed, footer.samples, footer.precision),
     )
     if job.run.family != footer.family:
@@ -117,6 +124,17 @@ def explain(store: Store, key: str, sample: str, *, device: str = "auto") -> Exp
         after=picture.after,
         as_stored=bool(stored == prediction) if prediction is not None else bool(np.isnan(stored)),
     )
+
+
+def _refuse_code(model: Ref, scenario: Scenario, key: str) -> None:
+    """Refuses a model that is code from outside this package, and `python:` inside any ref."""
+    made_here = registry.entry("model", model.name).factory.__module__.partition(".")[0] == "holdfast"
+    named = [ref for ref in (model, *scenario.parts) if ref.name == "python" or "python:" in ref.full]
+    if named or not made_here:
+        raise HoldfastError(
+            f"run {key} names code to run: `{(named or [model])[0]}`",
+            hint="if you trust the store and that code, say so with --trust (in Python: trust=True)",
+        )
 
 
 def png(image: Tensor) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,17 +16,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.core.errors import HoldfastError, Misuse, unknown
+from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse, unknown
 from holdfast.core.labels import LabelMap
 from holdfast.core.refs import Ref, Run, Scenario
-from holdfast.core.registry import registry
+from holdfast.core.registry import LARGEST, registry
 from holdfast.core.types import Change, Classifier, Dataset, DatasetCard, Flag, ModelCard
-from holdfast.core.values import number_text
+from holdfast.core.values import number_text, shortened
 from holdfast.engine.behaviour import Probe, is_code, known_behaviours, matched, name_of, probe_images, probed
 from holdfast.engine.fast_versions import FastVersions
+from holdfast.engine.forward_only import ForwardOnly
 from holdfast.engine.loading import on_device
 from holdfast.engine.measure import Setting
 from holdfast.engine.memory import Remembering, Said
+from holdfast.engine.radii import radius_flags
 from holdfast.engine.select import chosen
 from holdfast.engine.trust import TRIAL_SAMPLES, trials
 from holdfast.models import TorchClassifier, load
@@ -39,6 +42,7 @@ Item = TypeVar("Item")
 WEIGHTS_FILE = "weights file"  # the fact of a footer that names its digest
 PROBES = 16  # images a check looks at
 AFTER_BFLOAT16 = "-2"  # the version of runs whose first rows were made in bfloat16
+MOST_WIDTH = 1_000_000  # samples in flight
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +56,14 @@ class Wanted:
     speed: Speed = "auto"
 
     def __post_init__(self) -> None:
-        if self.batch_size is not None and self.batch_size < 1:
-            raise Misuse(f"--batch-size is 1 or more, got {self.batch_size}")
+        if self.batch_size is not None and not 1 <= self.batch_size <= MOST_WIDTH:
+            raise Misuse(f"--batch-size is 1 or more, and at most {MOST_WIDTH:,}, got {self.batch_size}")
+        if not -LARGEST <= self.seed <= LARGEST:
+            raise Misuse(f"--seed is a whole number of at most 64 bits, got {shortened(str(self.seed))}")
         if self.speed not in get_args(Speed):
             raise unknown("speed", self.speed, get_args(Speed))
-        if self.samples is not None and self.samples < 1:
-            raise Misuse(f"--samples is 1 or more, got {self.samples}")
+        if self.samples is not None and not 1 <= self.samples <= LARGEST:
+            raise Misuse(f"--samples is 1 or more, got {shortened(str(self.samples))}")
         if self.precision is not None and not 0 < self.precision < 0.5:
             raise Misuse(f"--precision is a half-width between 0 and 50 %, got {100 * self.precision:g} %")
 
@@ -127,6 +133,7 @@ class Workshop:
         self.fast = FastVersions(device)
         self.checked: dict[tuple[str, ...], tuple[Flag, ...]] = {}
         self.ahead = 0  # passes to the images that each model has before it: whether compiling pays
+        self.forward_only = ForwardOnly(device)
         self.said = Said()
         self.speaker: Classifier | None = None
 
@@ -142,6 +149,7 @@ class Workshop:
             self.loaded = None  # let go of the last one before the next takes its memory
             self.mapped.clear()
             self.fast = FastVersions(self.device)
+            self.forward_only.forget()
             self.loaded = wanted, load(wanted, device=self.device)
         return self.loaded
 
@@ -149,6 +157,8 @@ class Workshop:
         """The model as it answers for this dataset; refuses the two where they cannot belong together."""
         fits(model.card, dataset.card, dataset.labels)
         answers = dataset.card.answers
+        if answers is not None:
+            answers = answers.of(model.card.classes)
         if answers is None or answers.is_whole:
             return model
         if isinstance(model, RecordedModel):
@@ -179,12 +189,8 @@ class Workshop:
         )
         run, probe = self._behaving(run, classifier, dataset)
         changes = tuple((part, registry.build(part)) for part in scenario.changes)
-        for part, change in changes:
-            if change.cost.backwards and not classifier.card.differentiable:
-                raise HoldfastError(
-                    f"`{classifier.card.name}` gives no gradients, which `{part.name}` needs",
-                    hint="use corruptions and black-box attacks, or a source with gradients such as `file:`, `python:`",
-                )
+        if not isinstance(classifier, RecordedModel):
+            self.forward_only.refuse(classifier, dataset, changes)
         file = None if not isinstance(model, Ref) else self.weights_file(model)
         notes = {} if file is None else {WEIGHTS_FILE: file}
         return Job(run, classifier, dataset, changes, self.said, notes, probe)
@@ -253,7 +259,7 @@ class Workshop:
         pair = (job.run.model.key, job.run.weights, job.run.data, job.run.scenario.dataset.key)
         if pair not in self.checked:
             self.checked[pair] = flags_on(job.model, job.dataset, self.device)
-        return self.checked[pair]
+        return self.checked[pair] + radius_flags(job.run.scenario)
 
 
 class Looked(NamedTuple):
@@ -323,6 +329,8 @@ def read_scenarios(scenarios: Sequence[str | Scenario]) -> list[Scenario]:
     for scenario in bound:
         for part in scenario.changes:
             registry.build(part)
+        for flag in radius_flags(scenario):
+            warnings.warn(f"{scenario}: {flag.explanation}", HoldfastWarning, stacklevel=3)
     return _once(bound, lambda scenario: scenario.key)
 
 
@@ -337,7 +345,7 @@ def fits(model: ModelCard, dataset: DatasetCard, labels: NDArray[np.int64]) -> N
             f"`{model.name}` takes {model.channels} channels, the images of `{dataset.name}` have {dataset.channels}",
             hint="choose a model trained on such images, or a dataset with that many channels",
         )
-    answers = dataset.answers
+    answers = None if dataset.answers is None else dataset.answers.of(model.classes)
     if answers is not None and answers.known != model.classes:
         raise HoldfastError(
             f"`{model.name}` knows {model.classes} classes, `{dataset.name}` asks for a model of {answers.known} "
@@ -345,12 +353,22 @@ def fits(model: ModelCard, dataset: DatasetCard, labels: NDArray[np.int64]) -> N
             hint=f"choose a model of {answers.known} classes, or another way to answer: `answers=…` of the dataset",
         )
     known = model.classes if answers is None else answers.classes
+    counts = f"`{model.name}` has {model.classes:,} classes and `{dataset.name}` has {len(dataset.classes):,}"
+    way = f"order the classes as the model does, starting at 0, or say which of its classes answer: {ANSWERS}"
     if len(labels) and (int(labels.min()) < 0 or int(labels.max()) >= known):
         raise HoldfastError(
             f"labels of `{dataset.name}` run from {int(labels.min())} to {int(labels.max())}, "
-            f"`{model.name}` knows the classes 0 to {known - 1}",
-            hint="the label map is wrong: order the classes as the model does, starting at 0",
+            f"`{model.name}` knows the classes 0 to {known - 1}: {counts}",
+            hint=f"the label map is wrong: {way}",
         )
+    if answers is None and len(dataset.classes) != model.classes:
+        raise HoldfastError(counts, hint=f"a label of one is no class of the other: {way}")
+
+
+ANSWERS = (
+    "`answers=` of folder, arrays, hf and webdataset takes a list of names or numbers, a file, `imagenet`, or how many "
+    "classes the model has where labels are its class numbers"
+)
 
 
 def command(run: Run) -> str:

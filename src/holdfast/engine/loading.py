@@ -89,9 +89,18 @@ def out_of_range(images: Tensor) -> dict[int, str]:
     if not bool(fine.any()):
         raise HoldfastError(
             f"images must lie in [0, 1], got [{float(flat.min()):.4g}, {float(flat.max()):.4g}]",
-            hint="put the normalisation inside the classifier: models.normalised(net, mean, std)",
+            hint=_range_hint(float(flat.min()), float(flat.max())),
         )
     return {
         int(i): f"image outside [0, 1]: [{float(low[i]):.4g}, {float(high[i]):.4g}]"
         for i in (~fine).nonzero().squeeze(1)
     }
+
+
+def _range_hint(low: float, high: float) -> str:
+    """What to do about images outside [0, 1]: bytes saved as floats are divided, normalised images are not."""
+    if low >= 0 and high <= 2:
+        return "bring them into [0, 1] before they are saved: clip them, or divide them by their largest value"
+    if low >= 0 and high <= 255:
+        return "these look like bytes saved as floats: divide them by 255, or save them with `.astype(numpy.uint8)`"
+    return "put the normalisation inside the classifier: models.normalised(net, mean, std)"

@@ -17,6 +17,7 @@ from holdfast.core.refs import Ref, Scenario
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch, Classifier, Cost
 from holdfast.engine.device import Width, device_name, full_precision, pick_device
+from holdfast.engine.evaluate import foreign
 from holdfast.engine.jobs import Job, Wanted, Workshop, looked_up, read_models, read_scenarios
 from holdfast.engine.loading import on_device
 from holdfast.engine.watch import BACKWARD
@@ -80,8 +81,9 @@ def plan(
                 try:
                     job = workshop.job(model, scenario, wanted)
                     planned.append(_planned(job, store, workshop.device, paces))
-                except HoldfastError as error:
-                    planned.append(Planned(name, str(scenario), 0, 0, Cost(), None, error.problem))
+                except (Exception, SystemExit) as error:  # noqa: BLE001 - models and plug-ins are other people's code
+                    failure = error if isinstance(error, HoldfastError) else foreign(error)
+                    planned.append(Planned(name, str(scenario), 0, 0, Cost(), None, failure.problem))
     return planned
 
 

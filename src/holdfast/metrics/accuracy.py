@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.intervals import wilson
 from holdfast.core.registry import register
 from holdfast.core.types import Score
@@ -38,6 +38,8 @@ class TopK:
     """Share of samples whose label is among the k largest logits."""
 
     def __init__(self, *, k: int = 5) -> None:
+        if k < 0:
+            raise Misuse(f"`k` is 0 or more, got {k}")
         self.k = k
 
     def __call__(self, rows: Rows, reference: Rows | None = None) -> Score:  # noqa: ARG002

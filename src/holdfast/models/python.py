@@ -64,7 +64,7 @@ def _imported(name: str) -> ModuleType:
         nearby = [file.stem for file in Path(here).glob("*.py")]
         hint = did_you_mean(name, nearby) or f"modules are looked for in {here}, PYTHONPATH and the environment"
         raise Misuse(f"no module named `{name}`", hint=hint) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise HoldfastError(
             f"importing `{name}` failed: {type(error).__name__}: {error}", hint=f"try: python -c 'import {name}'"
         ) from error
@@ -89,7 +89,7 @@ def _made(thing: Any, factory: str) -> Any:
         )
     try:
         return thing()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise HoldfastError(
             f"`{factory}` raised {type(error).__name__}: {error}", hint="it is called without arguments"
         ) from error

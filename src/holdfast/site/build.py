@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.suites import Suite, load_suite, suites
 from holdfast.site import cells, folder, wording
 from holdfast.site.boards import BoardPage, board_page
+from holdfast.site.policy import plotly_script as _plotly
 from holdfast.site.reading import Reading, stamp
 from holdfast.site.report import Place, environment, report_html
 from holdfast.site.scripts import inline_json, script
@@ -298,13 +298,6 @@ def _ticked(text: str) -> Markup:
     """Text in which what stands between backticks is code."""
     parts = str(text).split("`")
     return Markup("").join(Markup("<code>{}</code>").format(one) if i % 2 else one for i, one in enumerate(parts))
-
-
-def _plotly() -> Path | None:
-    """The script that comes with the installed plotly."""
-    found = importlib.util.find_spec("plotly")
-    path = Path(found.origin).parent / "package_data/plotly.min.js" if found and found.origin else None
-    return path if path is not None and path.is_file() else None
 
 
 def _lenient(spelled: Callable[[str], str]) -> Callable[[str], str]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import json
-import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.temporary import TemporaryFolder, remove_leftovers
 
 MARK = "holdfast-site.json"
 KIND = "holdfast site"
@@ -66,7 +67,10 @@ def write(files: Iterable[tuple[str, bytes]], out: Path, *, reports: Mapping[str
     `reports` is read after the last file was made.
     """
     old = contents(out) or Contents()
-    temporary = out.parent / f".{out.name}.{uuid.uuid4().hex[:8]}.tmp"
+    with _writing(out):
+        remove_leftovers(out.parent, f".{glob.escape(out.name)}.*.tmp")
+        held = TemporaryFolder(out.parent / f".{out.name}.{uuid.uuid4().hex[:8]}.tmp")
+    temporary = held.path
     try:
         made: dict[str, str] = {}
         for name, data in files:
@@ -79,7 +83,7 @@ def write(files: Iterable[tuple[str, bytes]], out: Path, *, reports: Mapping[str
         with _writing(out):
             _move(temporary, out, old, now)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        held.close()
     return now
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import hashlib
 import re
 import uuid
 from collections.abc import Collection, Sequence
@@ -20,6 +18,7 @@ from holdfast.site import wording
 from holdfast.site.bars import bar
 from holdfast.site.findings import findings
 from holdfast.site.page import in_levels, page
+from holdfast.site.policy import report_policy, report_script, report_style, site_policy
 from holdfast.site.specimens import data_uri
 from holdfast.store.store import Store
 
@@ -65,14 +64,16 @@ def report_html(
     `places` makes it a page of a site, with links to its boards; `beside` are the models to compare with, all if None.
     """
     shown = page(findings(store, model, beside=beside), title=title)
-    made = environment()
-    style, script = (made.loader.get_source(made, name)[0] for name in ("page.css", "page.js"))  # type: ignore[union-attr]
-    return made.get_template("report.html.j2").render(
-        page=shown,
-        places=places,
-        style=Markup(style),
-        script=Markup(script),
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    return (
+        environment()
+        .get_template("report.html.j2")
+        .render(
+            page=shown,
+            places=places,
+            policy=Markup(report_policy()),
+            style=Markup(report_style()),
+            script=Markup(report_script()),
+        )
     )
 
 
@@ -91,5 +92,5 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals.update(w=wording, bar=bar, in_levels=in_levels, data_uri=data_uri)
+    made.globals.update(w=wording, bar=bar, in_levels=in_levels, data_uri=data_uri, site_policy=Markup(site_policy()))
     return made

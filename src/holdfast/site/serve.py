@@ -6,7 +6,6 @@ import contextlib
 import mimetypes
 import shutil
 import socket
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +17,9 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.temporary import temporary_folder
 from holdfast.site.build import Site, build
+from holdfast.site.policy import server_policy
 from holdfast.site.reading import stamp
 from holdfast.store.store import Store
 
@@ -27,8 +28,7 @@ LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 TYPES = {".js": "text/javascript", ".html": "text/html", ".css": "text/css", ".tex": "text/plain", ".csv": "text/csv"}
 TEXTS = ("text/", "application/json")
 HEADERS = {
-    "Content-Security-Policy": "default-src 'self' 'unsafe-inline' data: blob:; base-uri 'none'; form-action 'none'; "
-    "object-src 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": server_policy(),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -62,7 +62,7 @@ class Pages:
         pause: float = PAUSE,
     ) -> None:
         self.store, self.own, self.spelling, self.told, self.pause = store, own, spelling, told, pause
-        self._folder = tempfile.TemporaryDirectory(prefix="holdfast-site-", ignore_cleanup_errors=True)
+        self._folder = temporary_folder("holdfast-site-")
         self._count = 0
         self._stop = threading.Event()
         self._wait = pause
@@ -102,11 +102,11 @@ class Pages:
 
     def close(self) -> None:
         self._stop.set()
-        self._folder.cleanup()
+        self._folder.close()
 
     def _build(self, old: Built | None) -> Built:
         self._count += 1
-        store, folder = Store(self.store.url), Path(self._folder.name) / str(self._count)
+        store, folder = Store(self.store.url), self._folder.path / str(self._count)
         try:
             site = build(
                 store,

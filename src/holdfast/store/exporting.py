@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.store.footer import Footer
+from holdfast.store.reading import is_formula
 from holdfast.store.scores import Scores, grid, tidy
 from holdfast.store.store import Store
 
@@ -50,12 +51,22 @@ def measured(store: Store, *, models: Sequence[str] = ()) -> Scores:
 
 
 def csv_text(records: Sequence[Mapping[str, object]]) -> str:
+    """Records as CSV in which no text is read as a formula."""
     made = io.StringIO()
     if records:
-        writer = csv.DictWriter(made, list(records[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(records)
+        names = list(records[0])
+        writer = csv.writer(made, lineterminator="\n")
+        writer.writerow(map(plain_cell, names))
+        writer.writerows([plain_cell(record.get(name)) for name in names] for record in records)
     return made.getvalue()
+
+
+def plain_cell(value: object) -> object:
+    """A text that a spreadsheet would take for a formula, behind an apostrophe; numbers and other texts as they are."""
+    if not isinstance(value, str):
+        return value
+    text = value.replace("\r\n", "\n").replace("\r", "\n")  # a carriage return is not quoted, and would end the line
+    return f"'{text}" if is_formula(text) else text
 
 
 def json_text(records: Sequence[Mapping[str, object]] | Mapping[str, object]) -> str:

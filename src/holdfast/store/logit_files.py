@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from holdfast.core.damage import DAMAGED
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.store.decoding import decoded_rows
 from holdfast.store.footer import FOOTER_KEY
@@ -40,6 +42,20 @@ def read_logits(path: Path) -> LogitFile | Rows:
     """Logits by the file's ending; a file of our own rows comes back as rows."""
     if not path.is_file():
         raise Misuse(f"no file {path}", hint="give a .npy, .csv or .parquet file, or the key of a run in the store")
+    with _reading(path):
+        return _logits(path)
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Whatever a damaged file makes a library raise is an error that names the file."""
+    try:
+        yield
+    except (pa.ArrowException, *DAMAGED) as error:
+        raise HoldfastError(f"{path} cannot be read: {error}", hint="is it whole, and what its ending says?") from error
+
+
+def _logits(path: Path) -> LogitFile | Rows:
     ending = path.suffix.lower()
     if ending == ".npy":
         return LogitFile(path.name, _array(path))
@@ -60,6 +76,11 @@ def read_labels(path: Path) -> NDArray[np.int64]:
     """Whole numbers, one per sample: an npy of one dimension, or a csv with one column or a column `label`."""
     if not path.is_file():
         raise Misuse(f"no file {path}")
+    with _reading(path):
+        return _labels(path)
+
+
+def _labels(path: Path) -> NDArray[np.int64]:
     if path.suffix.lower() == ".npy":
         values = _array(path)
     else:

@@ -17,6 +17,7 @@ from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.store.scores import Origin
 
 CUT = "is the file cut off? fetch it again"
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # what a spreadsheet takes for a formula
 
 
 class Unreadable(HoldfastError):  # noqa: N818 - says what the file is
@@ -42,8 +43,10 @@ class Source:
 
     def json(self) -> Any:
         try:
-            return json.loads(self.text())
-        except ValueError as error:
+            value = json.loads(self.text())
+            json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair is no text
+            return value
+        except (ValueError, RecursionError) as error:
             raise Unreadable(f"{self.path} is not valid JSON: {error}", hint=CUT) from error
 
     def lines(self) -> Iterator[tuple[int, list[str]]]:
@@ -75,6 +78,22 @@ class Source:
                     f"{self.path}, line {number} has {len(fields)} fields, its header {len(header)}", hint=CUT
                 )
         return [dict(zip(header, fields, strict=True)) for _, fields in lines[1:]]
+
+
+def is_formula(text: str) -> bool:
+    """Whether a spreadsheet would compute this text rather than show it; a number is no formula."""
+    if not text.startswith(FORMULA) and not text.lstrip().startswith(FORMULA):
+        return False
+    try:
+        float(text)
+    except ValueError:
+        return True
+    return text != text.strip()
+
+
+def plain_text(text: str) -> str:
+    """The text as it was before an export put an apostrophe before what looked like a formula."""
+    return text[1:] if text.startswith("'") and is_formula(text[1:]) else text
 
 
 def opened(path: Path) -> Source:

@@ -25,6 +25,8 @@ FOLDER = "scores"
 KEY = b"holdfast scores"
 PER_HUNDRED = ("percent", "points")
 UNITS = ("percent", "points", "fraction", "number", "rank")
+FORBIDDEN = set('/\\:*?"<>|')  # in the name of a file, on one system or another
+LONGEST_NAME = 200  # bytes
 WORD = pa.dictionary(pa.int32(), pa.string())
 SCHEMA = pa.schema(
     [
@@ -61,6 +63,13 @@ class Scores:
     units: Mapping[str, str] = field(default_factory=dict)
     origin: Origin | None = None
 
+    def __post_init__(self) -> None:
+        if not is_file_name(self.benchmark):
+            raise HoldfastError(
+                f"a benchmark cannot be named `{self.benchmark[:60]!r}`: its scores are kept in a file of that name",
+                hint="use letters, digits, spaces, `-`, `_` and `.`, and begin with none of the last",
+            )
+
     def unit(self, setting: str) -> str:
         return self.units.get(setting, "percent")
 
@@ -75,6 +84,16 @@ class Scores:
         facts = {model: dict(facts) for model, facts in self.table.facts.items()}
         cells = cells_of(self)
         return _digest(self, [facts, None if self.origin is None else asdict(self.origin), cells.sources], cells.source)
+
+
+def is_file_name(name: str) -> bool:
+    """Whether a name can be part of the name of a file on every system, inside its folder."""
+    try:
+        length = len(name.encode())
+    except UnicodeEncodeError:
+        return False
+    shown = name.isprintable() and name == name.strip() and not name.startswith(".")
+    return shown and 0 < length <= LONGEST_NAME and not set(name) & FORBIDDEN
 
 
 @dataclass(frozen=True, slots=True, eq=False)

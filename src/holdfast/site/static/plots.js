@@ -378,7 +378,7 @@
       const [x, y] = [data.axes[state.x], data.axes[state.y]];
       const facts = Object.entries(data.facts).flatMap(([name, said]) => said[i] ? [`${safe(name)}: ${safe(said[i])}`] : []);
       return [
-        `<b>${safe(data.models[i])}</b>`,
+        `${safe(data.models[i])}`,
         `${safe(x.title)}: ${scoreText(x, i)}`,
         `${safe(y.title)}: ${scoreText(y, i)}`,
         ...(isNumber(expected) ? [`expected ${percent(expected)}, effective robustness ${points(y.values[i] - expected)} points`] : []),
@@ -508,7 +508,7 @@
 
     function hover(i, fit, axes) {
       const would = fit ? onPlane(fit, axes[0].values[i], axes[1].values[i], state.space) : null;
-      return [`<b>${safe(data.models[i])}</b>`, ...axes.map((axis) => `${safe(axis.title)}: ${scoreText(axis, i)}`),
+      return [`${safe(data.models[i])}`, ...axes.map((axis) => `${safe(axis.title)}: ${scoreText(axis, i)}`),
         ...(isNumber(would) ? [`expected ${percent(would)}, effective robustness ${points(axes[2].values[i] - would)} points`] : []),
         `${safe(data.origins[i])}: ${safe(sourceOf(data, axes[2], i), 80)}`].join("<br>");
     }
@@ -653,7 +653,7 @@
         const known = cells.filter((cell) => isNumber(cell.accuracy) && isNumber(cell.best));
         return { type: "scatter", mode: "markers", name: safe(model.name, 40), hoverinfo: "text", marker: { color: colour, size: 7, opacity: 0.7 },
           x: known.map((cell) => cell.best), y: known.map((cell) => cell.accuracy),
-          text: known.map((cell) => `<b>${safe(model.name)}</b><br>${safe(entryText(cell))}<br>accuracy ${percent(cell.accuracy)}<br>trained on it ${percent(cell.best)}<br>ratio ${percent(cell.accuracy / cell.best)}`) };
+          text: known.map((cell) => `${safe(model.name)}<br>${safe(entryText(cell))}<br>accuracy ${percent(cell.accuracy)}<br>trained on it ${percent(cell.best)}<br>ratio ${percent(cell.accuracy / cell.best)}`) };
       });
       traces.push({ type: "scatter", mode: "lines", name: "y = x", x: [0, 1], y: [0, 1], line: { color: colours.soft, dash: "dot", width: 1 }, hoverinfo: "skip" });
       const axis = (title) => plain(colours, { title: { text: title }, range: [-0.02, 1.02], ...ticks([-0.02, 1.02], "linear", 6) });
@@ -744,7 +744,7 @@
       const traces = some.map(({ name, colour }, k) => {
         const [value, low, high] = [0, 1, 2].map((part) => order.map((shift) => values[k].get(shift)[part]));
         return { type: "bar", orientation: "h", name: safe(name, 40), marker: { color: colour }, y: order.map((shift) => safe(shift, 40)), x: value.map((v) => isNumber(v) ? 100 * v : null), hoverinfo: "text",
-          hovertext: order.map((shift, n) => isNumber(value[n]) ? `<b>${safe(name)}</b><br>${safe(shift)}: ${points(value[n])} points${bounds([low[n], high[n]])}` : ""), textposition: "none",
+          hovertext: order.map((shift, n) => isNumber(value[n]) ? `${safe(name)}<br>${safe(shift)}: ${points(value[n])} points${bounds([low[n], high[n]])}` : ""), textposition: "none",
           error_x: { type: "data", visible: high.some(isNumber), symmetric: false, color: colours.soft, thickness: 1, width: 2, array: value.map((v, n) => isNumber(high[n]) ? 100 * (high[n] - v) : 0), arrayminus: value.map((v, n) => isNumber(low[n]) ? 100 * (v - low[n]) : 0) } };
       });
       const height = 110 + order.length * (14 + 11 * Math.max(1, some.length));
@@ -768,7 +768,7 @@
         const suffix = k ? String(k + 1) : "", column = k % across, row = Math.floor(k / across), width = 1 / across;
         made.traces.push({ type: "heatmap", z: grids[k], x: levels.map((level) => level || "–"), y: shifts.map((shift) => safe(shift, 30)), xaxis: `x${suffix}`, yaxis: `y${suffix}`, zmin: -reach, zmax: reach, xgap: 1, ygap: 1,
           colorscale: [[0, colours.loss], [0.5, colours.ground], [1, colours.gain]], showscale: false, texttemplate: "%{z:.1f}", hoverongaps: false, hoverinfo: "text",
-          hovertext: grids[k].map((row, r) => row.map((loss, c) => isNumber(loss) ? `<b>${safe(name)}</b><br>${safe(shifts[r])}${levels[c] && `, ${safe(levels[c])}`}: ${points(loss / 100)} points` : "")) });
+          hovertext: grids[k].map((row, r) => row.map((loss, c) => isNumber(loss) ? `${safe(name)}<br>${safe(shifts[r])}${levels[c] && `, ${safe(levels[c])}`}: ${points(loss / 100)} points` : "")) });
         made.layout[`xaxis${suffix}`] = plain(colours, { type: "category", domain: [column * width + (column ? 0.02 : 0), (column + 1) * width], anchor: `y${suffix}`, side: "bottom", showgrid: false });
         made.layout[`yaxis${suffix}`] = plain(colours, { type: "category", domain: [1 - (row + 1) * tall / (down * tall) + 34 / height, 1 - row * tall / (down * tall) - 24 / height], anchor: `x${suffix}`, showticklabels: column === 0, showgrid: false });
         made.layout.annotations.push({ text: safe(name, 36), showarrow: false, xref: `x${suffix} domain`, yref: `y${suffix} domain`, x: 0, y: 1, xanchor: "left", yanchor: "bottom", font: { size: 12.5 } });
@@ -813,7 +813,7 @@
           const scores = along(name);
           const text = (s) => panel ? `${percent(s[0])}${bounds(s.slice(1))}` : `${s[0]?.toFixed(3)} nats${isNumber(s[1]) ? ` [${s[1].toFixed(3)}, ${s[2].toFixed(3)}]` : ""}`;
           traces.push({ type: "scatter", mode: "lines+markers", name: safe(name === "afr_p" ? `${models[m]}, AFR_P` : models[m], 48), legendgroup: models[m], showlegend: name !== "agreement", x, y: scores.map((s) => s[0]), xaxis: `x${panel}`, yaxis: `y${panel}`,
-            line: { color: colours.colours[place], dash }, marker: { size: 6, color: colours.colours[place] }, hoverinfo: "text", text: scores.map((s, k) => `<b>${safe(models[m])}</b><br>${state.over} ${+x[k].toPrecision(4)}: ${title} ${text(s)}`),
+            line: { color: colours.colours[place], dash }, marker: { size: 6, color: colours.colours[place] }, hoverinfo: "text", text: scores.map((s, k) => `${safe(models[m])}<br>${state.over} ${+x[k].toPrecision(4)}: ${title} ${text(s)}`),
             error_y: { type: "data", symmetric: false, thickness: 1, width: 2, color: colours.colours[place], array: scores.map((s) => isNumber(s[2]) ? s[2] - s[0] : 0), arrayminus: scores.map((s) => isNumber(s[1]) ? s[0] - s[1] : 0) } });
         }
       });

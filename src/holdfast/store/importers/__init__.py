@@ -8,7 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast.core.errors import unknown
+from holdfast.core.damage import DAMAGED
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.store.reading import Unreadable
 from holdfast.store.scores import Imported
 
 
@@ -35,4 +37,9 @@ def read(format_name: str, path: Path) -> Imported:
     known = formats()
     if format_name not in known:
         raise unknown("format", format_name, known)
-    return known[format_name].read(path)
+    try:
+        return known[format_name].read(path)
+    except OSError as error:
+        raise HoldfastError(f"{path} cannot be read: {error.strerror or error}") from error
+    except DAMAGED as error:
+        raise Unreadable(f"{path} is not laid out as {format_name}: {error}", hint="is it the right file?") from error

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.store.reading import Cells, Unreadable, count, number, opened
+from holdfast.store.reading import Cells, Unreadable, count, number, opened, plain_text
 from holdfast.store.scores import PER_HUNDRED, UNITS, Imported, Scores, grid
 
 NAME = "tidy"
@@ -19,7 +19,8 @@ def read(path: Path) -> Imported:
     units: dict[tuple[str, str], str] = {}
     where: dict[str, dict[str | tuple[str, str], str]] = {}
     origin = source.origin(NAME)
-    for line, record in enumerate(source.records(["model", "setting", "value"]), start=2):
+    for line, cells_of_line in enumerate(source.records(["model", "setting", "value"]), start=2):
+        record = {name: plain_text(text) for name, text in cells_of_line.items()}
         place = f"{path}, line {line}"
         benchmark = record.get("benchmark", "") or path.stem
         model, setting = record["model"], record["setting"]

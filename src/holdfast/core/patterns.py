@@ -1,0 +1,100 @@
+"""Texts with braces for alternatives: `{contrast,jpeg}:severity={1,3}` stands for four, in reading order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from holdfast.core.errors import Misuse
+from holdfast.core.values import MOST_LETTERS, shortened
+
+Lists = Mapping[str, Sequence[str]]
+MOST_TEXTS = 20_000  # that the patterns of one suite or command stand for
+MOST_EXPANDED = 20_000_000  # letters of them
+MOST_BRACES = 32  # inside each other
+
+
+def expanded(pattern: str, lists: Lists | None = None) -> list[str]:
+    """All texts a pattern with braces stands for, in reading order: `a{1,2{x,y}}` is `a1`, `a2x`, `a2y`.
+
+    The name of a list alone in braces stands for each of its texts.
+    """
+    return Patterns(lists).texts([pattern])
+
+
+class Patterns:
+    """Texts with braces and what they stand for, with a limit on how many and how long that is in all."""
+
+    def __init__(self, lists: Lists | None = None) -> None:
+        self.lists = lists or {}
+        self.known: dict[str, list[str]] = {}
+        self.made = 0
+
+    def texts(self, patterns: Iterable[str]) -> list[str]:
+        """What all the patterns stand for, in their order."""
+        found = []
+        for pattern in patterns:
+            if len(pattern) > MOST_LETTERS:
+                raise Misuse(f"`{shortened(pattern)}` is {len(pattern):,} letters long, at most {MOST_LETTERS:,}")
+            texts = self._expanded(pattern, 0)
+            self.made += len(texts)
+            if self.made > MOST_TEXTS:
+                raise self._too_many(pattern)
+            found += texts
+        return found
+
+    def _expanded(self, pattern: str, depth: int) -> list[str]:
+        if depth > MOST_BRACES:
+            hint = "does a list name itself?" if self.lists else None
+            raise Misuse(f"more than {MOST_BRACES} braces inside each other in `{shortened(pattern)}`", hint=hint)
+        found, at = [""], 0
+        while (start := pattern.find("{", at)) >= 0:
+            options, end = _alternatives(pattern, start)
+            before, inner = _unopened(pattern[at:start], pattern), self._inner(options, depth + 1)
+            letters = sum(map(len, found)) * len(inner) + len(found) * sum(map(len, inner))
+            if len(found) * len(inner) > MOST_TEXTS or letters > MOST_EXPANDED:
+                raise self._too_many(pattern)
+            found = [text + before + one for text in found for one in inner]
+            at = end + 1
+        rest = _unopened(pattern[at:], pattern)
+        return [text + rest for text in found]
+
+    def _inner(self, options: list[str], depth: int) -> list[str]:
+        if len(options) > 1 or options[0] not in self.lists:
+            return self._each(options, depth)
+        name = options[0]
+        if name not in self.known:
+            self.known[name] = self._each(self.lists[name], depth)
+        return self.known[name]
+
+    def _each(self, patterns: Sequence[str], depth: int) -> list[str]:
+        found: list[str] = []
+        for pattern in patterns:
+            found += self._expanded(pattern, depth)
+            if len(found) > MOST_TEXTS:
+                raise self._too_many(pattern)
+        return found
+
+    def _too_many(self, pattern: str) -> Misuse:
+        hint = "list fewer alternatives, or evaluate them in parts"
+        return Misuse(f"`{shortened(pattern)}` stands for more than {MOST_TEXTS:,} texts", hint=hint)
+
+
+def _alternatives(pattern: str, start: int) -> tuple[list[str], int]:
+    """What stands between the commas of the brace that opens at `start`, and where it closes."""
+    depth, options, begun = 0, [], start + 1
+    for i in range(start, len(pattern)):
+        depth += (pattern[i] == "{") - (pattern[i] == "}")
+        if depth == 0 or (depth == 1 and pattern[i] == ","):
+            options.append(pattern[begun:i].strip())
+            begun = i + 1
+        if depth == 0:
+            return options, i
+        if depth > MOST_BRACES:
+            raise Misuse(f"more than {MOST_BRACES} braces inside each other in `{shortened(pattern)}`")
+    raise Misuse(f"a brace is opened but not closed in `{shortened(pattern, 200)}`")
+
+
+def _unopened(text: str, pattern: str) -> str:
+    if "}" in text:
+        raise Misuse(f"a brace is closed but not opened in `{shortened(pattern, 200)}`")
+    return text

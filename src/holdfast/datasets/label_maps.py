@@ -1,0 +1,191 @@
+"""`answers=` of a user's own dataset: which classes of a model answer for its classes, as a label map.
+
+answers=[281,207]            the number of the model's class for each class, in label order
+answers=[cat,dog,horse]      the names of the model's classes in its order; the dataset's are found by name
+answers=classes.txt          the same from a file, one per line; or CSV lines `class,number`, several for one class
+answers=imagenet             ImageNet's 1,000 classes by wnid or by name; only those of the dataset may be answered
+answers=imagenet-full        the same, and an answer outside the dataset's classes is wrong
+answers=1000                 a model of 1,000 classes, whose numbers the labels are
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.labels import OTHER, LabelMap, merged, subset, whole
+from holdfast.core.refs import digest
+from holdfast.core.types import DatasetCard
+from holdfast.core.values import shortened
+from holdfast.datasets.imagenet_classes import KNOWN, names
+
+Answers = int | str | tuple[int | str, ...] | None
+FULL = "imagenet-full"
+BUILT_IN = ("imagenet", FULL)
+MOST_CLASSES = 100_000  # that a dataset or a model has
+MOST_BYTES = 10_000_000  # of a file of classes
+TOLD = 5  # names in an error
+
+
+class Labelled(NamedTuple):
+    """Labels and classes of a dataset, and how a model's classes answer for them; None: they are the same."""
+
+    labels: NDArray[np.int64]
+    classes: tuple[str, ...]
+    answers: LabelMap | None
+
+    def on(self, card: DatasetCard) -> DatasetCard:
+        """The card with these classes; its fingerprint tells one map from another."""
+        if self.answers is None:
+            return card
+        facts = [self.answers.known, self.answers.groups, self.answers.other, self.answers.merge]
+        told = digest(["answers", card.fingerprint, facts])
+        return replace(card, classes=self.classes, answers=self.answers, fingerprint=told)
+
+
+def labelled(labels: NDArray[np.int64], classes: Sequence[str], answers: Answers, where: str) -> Labelled:
+    """The labels and classes with what `answers` makes of them."""
+    classes = tuple(classes)
+    if answers is None:
+        return Labelled(labels, classes, None)
+    if isinstance(answers, int):
+        return _own_numbers(labels, classes, answers, where)
+    if isinstance(answers, str) and answers in BUILT_IN:
+        return Labelled(labels, *_imagenet(classes, where, is_full=answers == FULL))
+    listed = answers if isinstance(answers, tuple) else _from_file(answers, classes)
+    return Labelled(labels, classes, listed if isinstance(listed, LabelMap) else _from_list(listed, classes, where))
+
+
+def spelled_alike(name: str) -> str:
+    """A class name without case, underscores, hyphens and extra spaces: names that are alike so are the same class."""
+    return " ".join(name.casefold().replace("_", " ").replace("-", " ").split())
+
+
+def _own_numbers(labels: NDArray[np.int64], classes: tuple[str, ...], known: int, where: str) -> Labelled:
+    """Labels that are the numbers of the model's classes; folders may be named by them."""
+    if not 1 <= known <= MOST_CLASSES:
+        raise Misuse(f"`answers={known}`: a model has from 1 to {MOST_CLASSES:,} classes")
+    numbers = [int(name) for name in classes if name.isdecimal() and len(name) < 10]
+    if len(numbers) < len(classes) and len(classes) != known:
+        raise Misuse(
+            f"the classes of {where} are named, such as `{shortened(_first_word(classes))}`, not numbered",
+            hint="give the number or name of the model's class for each: answers=[…], or a file",
+        )
+    if len(numbers) < len(classes):
+        return Labelled(labels, classes, whole(known, words=f"the largest of all {known:,} logits"))
+    if max(numbers, default=0) >= known:
+        raise Misuse(f"{where} has class {max(numbers)}, a model of {known:,} classes knows 0 to {known - 1}")
+    own = np.array(numbers, dtype=np.int64)[labels]
+    return Labelled(own, tuple(map(str, range(known))), whole(known, words=f"the largest of all {known:,} logits"))
+
+
+def _imagenet(classes: tuple[str, ...], where: str, *, is_full: bool) -> tuple[tuple[str, ...], LabelMap]:
+    """ImageNet's classes by wnid or by name."""
+    wnids = {wnid: number for number, wnid in enumerate(names())}
+    if all(name in wnids for name in classes):
+        found = [wnids[name] for name in classes]
+        shown = tuple(names()[name] for name in classes)
+    else:
+        found = _by_name(classes, tuple(names().values()), where, "ImageNet's 1,000")
+        shown = classes
+    if is_full and len(found) < KNOWN:
+        words = f"the largest of {KNOWN} logits, in the {len(found)} classes of the dataset and the rest"
+        return (*shown, OTHER), merged(KNOWN, [(number,) for number in found], words=words, other=True)
+    return shown, subset(KNOWN, found, words=f"the logits of the {len(found)} classes of the dataset alone, of {KNOWN}")
+
+
+def _from_list(listed: Sequence[int | str], classes: tuple[str, ...], where: str) -> LabelMap:
+    """Numbers: the model's class of each class. Names: the model's classes in its order."""
+    numbers = [item for item in listed if isinstance(item, int)]
+    if numbers and len(numbers) < len(listed):
+        raise Misuse("`answers` has both names and numbers", hint="give one number per class, or all names of a model")
+    if not numbers:
+        known = [str(item) for item in listed]
+        found = _by_name(classes, known, where, f"the {len(known)} listed")
+        return subset(len(known), found, words=f"the logits of {len(found)} classes by name, of {len(known)}")
+    if len(numbers) != len(classes):
+        raise Misuse(
+            f"`answers` has {len(numbers):,} numbers and {where} has {len(classes):,} classes",
+            hint="give the number of the model's class for each class, in the order of the labels",
+        )
+    return subset(None, numbers, words=f"the logits of {len(numbers)} classes by number")
+
+
+def _by_name(classes: Sequence[str], known: Sequence[str], where: str, whose: str) -> list[int]:
+    """The number of the one class with each name."""
+    places: dict[str, list[int]] = defaultdict(list)
+    for number, name in enumerate(known):
+        places[spelled_alike(name)].append(number)
+    matches = [places.get(spelled_alike(name), []) for name in classes]
+    for problem, count in (("are none of", 0), ("are more than one of", 2)):
+        odd = [name for name, found in zip(classes, matches, strict=True) if min(len(found), 2) == count]
+        if odd:
+            told = ", ".join(f"`{shortened(name)}`" for name in odd[:TOLD])
+            more = f" and {len(odd) - TOLD:,} more" if len(odd) > TOLD else ""
+            raise Misuse(
+                f"{len(odd):,} of {len(classes):,} classes of {where} {problem} {whose} classes by name: {told}{more}",
+                hint="rename them, or give the number of the model's class for each: answers=[…], or a file",
+            )
+    return [found[0] for found in matches]
+
+
+def _from_file(path: str, classes: tuple[str, ...]) -> tuple[int | str, ...] | LabelMap:
+    """One name or number per line, or lines `class,number`."""
+    file = Path(path).expanduser()
+    lines = [line for line in _rows_of(file) if any(line)]
+    if not lines:
+        raise HoldfastError(f"{file} lists no classes", hint="give one name or number per line")
+    if all(len(line) == 2 for line in lines):
+        rows = lines if lines[0][1].isdecimal() else lines[1:]  # the first line may be a heading
+        if rows and all(number.isdecimal() for _, number in rows):
+            return _pairs([(name, _whole(number, file)) for name, number in rows], classes, file)
+    texts = [",".join(line) for line in lines]
+    return tuple(_whole(text, file) for text in texts) if all(map(str.isdecimal, texts)) else tuple(texts)
+
+
+def _rows_of(file: Path) -> list[list[str]]:
+    try:
+        if not file.is_file():
+            problem = f"`answers`: there is no file {shortened(str(file), 200)}"
+            raise Misuse(problem, hint=f"give a list, a file, how many classes a model has, or {' or '.join(BUILT_IN)}")
+        if file.stat().st_size > MOST_BYTES:
+            raise HoldfastError(f"{file} has {file.stat().st_size:,} bytes, a list of classes at most {MOST_BYTES:,}")
+        text = file.read_text(encoding="utf-8-sig")
+        return [[cell.strip() for cell in line] for line in csv.reader(io.StringIO(text))]
+    except OSError as error:
+        raise HoldfastError(f"{shortened(str(file), 200)} cannot be read: {error.strerror or error}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise HoldfastError(f"{file} is not a list of classes: {error}", hint="one name or number per line") from error
+
+
+def _pairs(pairs: Sequence[tuple[str, int]], classes: tuple[str, ...], file: Path) -> LabelMap:
+    groups: dict[str, list[int]] = defaultdict(list)
+    for name, number in pairs:
+        groups[spelled_alike(name)].append(number)
+    lacking = [name for name in classes if spelled_alike(name) not in groups]
+    if lacking:
+        raise Misuse(
+            f"{file} has no line for the class `{shortened(lacking[0])}` ({len(lacking):,} of {len(classes):,})"
+        )
+    found = [groups[spelled_alike(name)] for name in classes]
+    count = sum(map(len, found))
+    return merged(None, found, words=f"the largest logit of each of {len(found)} groups, made of {count} classes")
+
+
+def _whole(text: str, file: Path) -> int:
+    if len(text) > 9:
+        raise HoldfastError(f"{file} has the number {shortened(text)}", hint=f"at most {MOST_CLASSES:,} classes")
+    return int(text)
+
+
+def _first_word(classes: Sequence[str]) -> str:
+    return next((name for name in classes if not name.isdecimal()), classes[0] if classes else "")

@@ -1,0 +1,18 @@
+"""The share of the most frequent label: what a model reaches that always gives the same answer."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from holdfast.core.intervals import wilson
+from holdfast.core.registry import register
+from holdfast.core.types import Score
+from holdfast.store.rows import Rows
+
+
+@register("metric", "majority-share")
+class MajorityShare:
+    """Share of the most frequent label: the accuracy of a model that always answers that class, to compare with."""
+
+    def __call__(self, rows: Rows, reference: Rows | None = None) -> Score:  # noqa: ARG002
+        return wilson(int(np.bincount(rows.labels).max(initial=0)) if len(rows) else 0, len(rows))
