@@ -11,7 +11,7 @@ import torch
 from holdfast.attacks.flight import Flight
 
 LEAST = 32  # samples; below that a shorter flight is not quicker
-TRIED = 3  # rounds that are run, and timed, before one is recorded
+TRIED = 6  # rounds that are run, and timed, before one is recorded
 HOST_BOUND = 0.8  # of a round's time spent on issuing it: above that the device waits for the host
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -19,7 +20,7 @@ from torch import Tensor
 Tensors = dict[str, Tensor]
 EVERY = 3.0  # seconds between saves
 COST = 20.0  # times as long as a save takes, at least, lies between two
-MOST = 2 << 30  # bytes of tensors: larger states are not saved
+MOST = 1 << 30  # bytes of tensors: a shard with a larger state is not saved
 
 
 @dataclass(slots=True)
@@ -37,18 +38,22 @@ class SavedLoops:
         self.saved = _read(data)
         self.write, self.tick = write, tick
         self.begun = 0
-        self.next = time.monotonic() + EVERY
+        self.next = time.monotonic() + EVERY  # infinite once a state was too large
 
     def loop(self) -> SavedLoop:
         """The loop that begins now."""
         self.begun += 1
         return SavedLoop(self, self.begun - 1)
 
-    def save(self) -> None:
-        size = sum(_size(part) for part in (*self.saved.ended, self.saved.running or {}))
-        if size > MOST:
-            return
+    def takes(self, tensors: Tensors) -> bool:
+        """Whether these may be saved too; if not, nothing of this shard is saved from here on."""
+        if sum(map(_size, (*self.saved.ended, tensors))) > MOST:
+            self.next = math.inf
+        return self.next < math.inf
+
+    def save(self, running: Tensors) -> None:
         begun = time.monotonic()
+        self.saved.running = _on_cpu(running)
         buffer = io.BytesIO()
         torch.save({"ended": self.saved.ended, "running": self.saved.running}, buffer)
         self.write(buffer.getvalue())
@@ -75,14 +80,13 @@ class SavedLoop:
     def stands(self, state: Callable[[], Tensors], words: str) -> None:
         """A round is over: saves where the loop stands if that was a while ago."""
         self.loops.tick(words)
-        if time.monotonic() >= self.loops.next:
-            self.loops.saved.running = _on_cpu(state())
-            self.loops.save()
+        if time.monotonic() >= self.loops.next and self.loops.takes(running := state()):
+            self.loops.save(running)
 
     def ends(self, result: Callable[[], Tensors]) -> None:
         """The loop is over; its result is written with the next save."""
-        if self.result is None:
-            self.loops.saved.ended.append(_on_cpu(result()))
+        if self.result is None and self.loops.takes(ended := result()):
+            self.loops.saved.ended.append(_on_cpu(ended))
             self.loops.saved.running = None
 
 
