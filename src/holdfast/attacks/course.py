@@ -25,7 +25,7 @@ from holdfast.attacks.replay import fitting, replays_of
 from holdfast.attacks.saved_loops import Tensors, begun_loop
 from holdfast.attacks.shapes import wide
 from holdfast.attacks.threats import Scene, Threat, scene_of
-from holdfast.attacks.verdict import is_near, is_wrong
+from holdfast.attacks.verdict import is_near, is_wrong, may_be_wrong
 from holdfast.core.noise import Noise
 from holdfast.core.types import Batch, Classifier
 
@@ -115,6 +115,11 @@ class Course(ABC):
     def goes_on(self) -> bool:
         """Whether the loop was under way, or over, before: then it begins where it stood."""
         return self.saved is not None and (self.saved.result is not None or self.saved.state is not None)
+
+    def breaks(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Who is broken, as far as these logits can tell; what a fast version cannot tell, the model is asked later."""
+        error = getattr(self.rough, "error", 0.0)
+        return may_be_wrong(logits, labels, error=error) if error else is_wrong(logits, labels)
 
     @abstractmethod
     def start(self, scene: Scene, noise: Noise, run: Tensor) -> Tensor:

@@ -148,7 +148,8 @@ class _Ascent(Course):
         loss, gradient, wrong, logits = self._passed(flight, moving)
         passing = ~flight.gone & (flight.taken <= how.steps)
         flight.forwards = flight.forwards + how.draws * passing
-        self._keep(flight, loss, wrong & ~flight.done, logits)
+        broken = wrong if how.keep == "smallest" else self.breaks(logits, flight.labels)
+        self._keep(flight, loss, broken & ~flight.done, logits)
         flight.done = flight.done | last
         flight.taken = flight.taken + 1
         if not moving:

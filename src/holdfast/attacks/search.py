@@ -22,7 +22,6 @@ from holdfast.attacks.objectives import Objective
 from holdfast.attacks.shapes import wide
 from holdfast.attacks.steps import State
 from holdfast.attacks.threats import Scene, Threat
-from holdfast.attacks.verdict import is_wrong
 from holdfast.core.errors import Misuse
 from holdfast.core.noise import Noise
 from holdfast.core.types import Batch, Classifier, Cost
@@ -190,6 +189,6 @@ class _Quest(Course):
         logits = self.rough(how.threat.render(scene, proposed))
         height = how.objective(logits, flight.labels, flight.targets)
         flight.forwards = flight.forwards + (~flight.gone & (flight.taken <= how.queries))
-        self.note(flight, height, is_wrong(logits, flight.labels) & ~flight.done, logits)
+        self.note(flight, height, self.breaks(logits, flight.labels) & ~flight.done, logits)
         flight.done = flight.done | (flight.taken >= how.queries)
         flight.taken = flight.taken + 1

@@ -27,8 +27,17 @@ def is_ahead(logits: Tensor, labels: Tensor, *, by: Tensor) -> Tensor:
     return (lead > by) | ~logits.isfinite().all(dim=1)
 
 
+def may_be_wrong(logits: Tensor, labels: Tensor, *, error: float) -> Tensor:
+    """Whether the top prediction is not the label, or would not be if its lead were off by so much."""
+    return is_wrong(logits, labels) | (_lead(logits, labels) > -error)
+
+
+def _lead(logits: Tensor, labels: Tensor) -> Tensor:
+    """Of the best other class over the label."""
+    own = logits.gather(1, labels[:, None]).squeeze(1)
+    return logits.scatter(1, labels[:, None], -torch.inf).amax(dim=1) - own
+
+
 def is_near(logits: Tensor, labels: Tensor) -> Tensor:
     """Whether another logit comes so close to the label's that lower precision cannot tell which is ahead."""
-    own = logits.gather(1, labels[:, None]).squeeze(1)
-    other = logits.scatter(1, labels[:, None], -torch.inf).amax(dim=1)
-    return other - own > -NEAR * logits.abs().amax(dim=1)
+    return _lead(logits, labels) > -NEAR * logits.abs().amax(dim=1)

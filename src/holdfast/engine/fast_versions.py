@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.attacks.attack import Attack
+from holdfast.attacks.replay import HOST_BOUND
 from holdfast.core.refs import Ref
 from holdfast.core.types import Batch, Change
 from holdfast.engine.loading import on_device
@@ -20,6 +21,7 @@ from holdfast.engine.precision import (
     SAMPLES,
     WORTH_SECONDS,
     Trial,
+    issuing_share,
     pace,
     recorded_pace,
     tried,
@@ -65,6 +67,8 @@ class FastVersions:
         fast, words = self._made(job, settled_speed(speed, passes), width, trial.images, said)
         if fast is None:
             return None, words
+        if speed == "auto":
+            fast.records = self._waits(job, fast, width)
         if speed == "auto" and (ratio := self._ratio(job, fast, width)) < LEAST_PACE:
             return None, f"float32: {fast.words} runs at {ratio:.2f} of its pace here"
         return self._trusted(job, fast, trial, width)
@@ -126,6 +130,14 @@ class FastVersions:
                 self.paces[key] = recorded_pace(fast, images, width) / alone
             fast.overflows()  # noise is no image
         return self.paces[key]
+
+    def _waits(self, job: Job, fast: FastModel, width: int) -> bool:
+        """Whether the device waits for the host in a pass, which CUDA graphs end; else they only cost time."""
+        key = (_model_key(job), width, "waits")
+        if key not in self.paces:
+            self.paces[key] = issuing_share(fast, self._noise(job), width)
+            fast.overflows()
+        return self.paces[key] > HOST_BOUND
 
     def _noise(self, job: Job) -> Tensor:
         """Images to time passes on: any will do, and these need no reading."""

@@ -73,6 +73,20 @@ def pace(model: Callable[[Tensor], Tensor], images: Tensor, width: int) -> float
     return len(wide) / seconds
 
 
+def issuing_share(model: Callable[[Tensor], Tensor], images: Tensor, width: int) -> float:
+    """The share of a pass, forward and backward, that the host takes to issue it; above a half the device waits."""
+    leaf, shares = _repeated(images, width).clone().requires_grad_(), []
+    for _ in range(3):
+        _wait(images)
+        begun = time.perf_counter()
+        with torch.enable_grad():
+            torch.autograd.grad(model(leaf).logsumexp(1).sum(), leaf)
+        issued = time.perf_counter()
+        _wait(images)
+        shares.append((issued - begun) / (time.perf_counter() - begun))
+    return min(shares)
+
+
 def recorded_pace(model: FastModel, images: Tensor, width: int) -> float:
     """The same from a CUDA graph; 0 where the model cannot be recorded."""
     leaf = _repeated(images, width).clone().requires_grad_()
