@@ -101,6 +101,7 @@ def deciding(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[object, str
 
     def decided(made: type[Same], text: str, *, pace: float = 100.0) -> tuple[object, str]:
         monkeypatch.setattr(fast_versions, "fast_version", lambda model, *_, **__: made(model))
+        monkeypatch.setattr(fast_versions, "issuing_share", lambda *_: 0.0)
         monkeypatch.setattr(fast_versions, "pace", lambda model, *_: 1000.0 if isinstance(model, Same) else pace)
         workshop = Workshop(torch.device("cpu"))
         scenario = registry.scenario(f"fashion-mnist-2k+{text}")
