@@ -194,8 +194,11 @@ class Files:
             for entry in entries:
                 name = f"{folder}/{entry.name}" if folder else entry.name
                 if not entry.is_dir(follow_symlinks=False):
-                    with contextlib.suppress(FileNotFoundError):  # gone since it was listed
-                        yield name, _entry_stamp(entry)
+                    try:
+                        mark = _entry_stamp(entry)
+                    except FileNotFoundError:  # gone since it was listed
+                        continue
+                    yield name, mark
                 elif name.endswith(FOLDER_NAMED_AS_FILE):
                     yield name, None
                 else:
