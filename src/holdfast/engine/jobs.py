@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from holdfast.attacks.attack import Attack
 from holdfast.core.errors import HoldfastError, Misuse, unknown
 from holdfast.core.labels import LabelMap
 from holdfast.core.refs import Ref, Run, Scenario
@@ -143,6 +144,8 @@ class Workshop:
         )
         changes = tuple((part, registry.build(part)) for part in scenario.changes)
         for part, change in changes:
+            if isinstance(change, Attack):
+                change.refuse(classifier.card)
             if change.cost.backwards and not classifier.card.differentiable:
                 raise HoldfastError(
                     f"`{classifier.card.name}` gives no gradients, which `{part.name}` needs",
