@@ -211,12 +211,17 @@ class _Ascent(Course):
         gradient = gradient.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
         # an objective may end where the sample is broken, as a capped margin does: only before that is zero a sign
         flight.idle = flight.idle + ((gradient.flatten(1).abs().amax(dim=1) == 0) & passing & ~wrong)
-        best, height = flight.best, flight.height
-        if how.keep == "smallest":  # a step may go on from what is hardly wrong
-            hardly = flight.state[HARDLY] > height
-            best = torch.where(wide(hardly, best), flight.state[HARDLY_AT], best)
-            height = torch.where(hardly, flight.state[HARDLY], height)
-        point = Point(how.threat, flight.scene, flight.variable, gradient, loss, wrong, flight.taken - 1, best, height)
+        point = Point(
+            how.threat,
+            flight.scene,
+            flight.variable,
+            gradient,
+            loss,
+            wrong,
+            flight.taken - 1,
+            flight.best,
+            flight.height,
+        )
         flight.variable = how.step.advance(point, flight.state).detach()
 
     def _passed(self, flight: Flight, moving: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
