@@ -27,7 +27,7 @@ from holdfast.engine.select import chosen
 from holdfast.engine.trust import TRIAL_SAMPLES, trials
 from holdfast.models import TorchClassifier, load
 from holdfast.models.answering import answering
-from holdfast.models.check import check
+from holdfast.models.check import balanced, check
 from holdfast.models.rough import Rough, Speed, roughened, settled_speed
 from holdfast.store.footer import Footer
 
@@ -180,7 +180,8 @@ class Workshop:
 def flags_on(model: Classifier, dataset: Dataset, device: torch.device) -> tuple[Flag, ...]:
     """Checks a model on a few images of a dataset."""
     images, labels = _few(dataset, PROBES, device)
-    return check(model, images, labels) if len(images) else ()
+    majority = float(np.bincount(dataset.labels).max()) / len(dataset.labels)
+    return check(model, images, labels, majority=majority) if len(images) else ()
 
 
 def trials_on(
@@ -192,9 +193,8 @@ def trials_on(
 
 
 def _few(dataset: Dataset, count: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Some images spread over the classes, with their labels; unreadable ones are passed over."""
-    by_class = np.argsort(dataset.labels, kind="stable")
-    index = by_class[np.linspace(0, len(by_class) - 1, min(count, len(by_class))).astype(np.int64)]
+    """Some images, of each class as many as of others, with their labels; unreadable ones are passed over."""
+    index = balanced(np.asarray(dataset.labels), count)
     images = dataset.images(index.tolist())
     kept = [i for i in range(len(index)) if i not in images.failed]
     labels = torch.from_numpy(np.asarray(dataset.labels[index[kept]])).to(device)
