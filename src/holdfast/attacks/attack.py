@@ -11,7 +11,7 @@ from torch import Tensor
 from holdfast.attacks.threats import Scene, Threat
 from holdfast.attacks.verdict import is_inside
 from holdfast.core.noise import Noise
-from holdfast.core.types import Batch, Changed, Classifier, Cost
+from holdfast.core.types import Batch, Changed, Classifier, Cost, ModelCard
 
 
 @dataclass(slots=True)
@@ -54,6 +54,9 @@ class Attack(ABC):
         first: Tensor | None = None,
     ) -> Attempt:
         """Attacks every sample inside its own radius; `first`: variables to start from, where the attack has one."""
+
+    def refuse(self, card: ModelCard) -> None:  # noqa: B027 - most attacks run on every model
+        """Raises where the attack makes no sense on such a model."""
 
     def __call__(self, model: Classifier, batch: Batch, noise: Noise, *, width: int) -> Changed:
         radius = torch.full((len(batch),), self.radius, device=batch.images.device)

@@ -36,7 +36,10 @@ def register_autoattack(name: str, norm: str, parts: tuple[str, ...], what: str)
         return cascade_of(named, radius)
 
     autoattack.__doc__ = DOC.format(what=what, allowed=allowed, parts=", ".join(f"`{part}`" for part in named))
-    register("attack", f"{name}-{norm}", source=CROCE, tags=("white box", "black box", norm))(autoattack)
+    version = 2 if any(part.startswith("fab") for part in parts) else 1  # 2: with version 2 of FAB
+    register("attack", f"{name}-{norm}", version=version, source=CROCE, tags=("white box", "black box", norm))(
+        autoattack
+    )
 
 
 for norm_name in NORMS:

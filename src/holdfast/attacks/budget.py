@@ -10,13 +10,14 @@ from torch import Tensor
 
 from holdfast.attacks.attack import Attack, Attempt, settle
 from holdfast.attacks.loop import Climb, climb
-from holdfast.attacks.objectives import NEEDED_CLASSES
+from holdfast.attacks.objectives import NEEDED_CLASSES, leads
 from holdfast.attacks.threats import Scene
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.noise import Noise
-from holdfast.core.types import Batch, Classifier, Cost
+from holdfast.core.types import Batch, Classifier, Cost, ModelCard
 
 NOTHING = Cost()
+MOST_CLASSES = 100  # for objectives of one number per class: a step costs that many backward passes
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +42,17 @@ class Budget(Attack):
     def cost(self) -> Cost:
         runs, steps, draws = self.climb.runs, self.climb.steps, self.climb.draws
         return Cost(
-            forwards=runs * (steps + 1) * draws + self.climb.looks_first + self.extra.forwards,
+            forwards=runs * (steps + 1) * draws + self.climb.looks_first + self.climb.stretches + self.extra.forwards,
             backwards=runs * steps * draws + self.extra.backwards,
         )
+
+    def refuse(self, card: ModelCard) -> None:
+        if self.climb.objective is leads and card.classes > MOST_CLASSES:
+            raise Misuse(
+                f"FAB on all classes at once takes a backward pass per class and step, and `{card.name}` has "
+                f"{card.classes} classes; {MOST_CLASSES} is the most",
+                hint="use `fab-t-…`, which aims at the likeliest classes in turn; for autoattack-plus: `autoattack-…`",
+            )
 
     def attempt(
         self,
@@ -57,6 +66,7 @@ class Budget(Attack):
     ) -> Attempt:
         if not model.card.differentiable:
             raise HoldfastError(f"`{model.card.name}` gives no gradients, which this attack needs")
+        self.refuse(model.card)
         how = self.climb if bool(radius.isfinite().all()) else replace(self.climb, stop_when_broken=False)
         found = climb(model, batch, noise, radius, how, width=width, first=first)
         scene = Scene(batch.images, radius, found.props)

@@ -148,7 +148,7 @@ class Course(ABC):
     def _scored(self, model: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
         with torch.no_grad():
             parts = [model(images[i : i + self.width]) for i in range(0, len(images), self.width)]
-        return torch.cat(parts)
+        return torch.cat(parts) if parts else images.new_empty((0, self.model.card.classes))
 
     @abstractmethod
     def steps(self, flight: Flight) -> None:

@@ -112,7 +112,8 @@ An infinite `radius` asks for the smallest change; a finite one for any inside i
 Differs from the published code: a step costs one forward pass, not two, since the boundary is taken as seen from the
 adversarial point itself, not from the one a tenth nearer; the last three steps are the paper's final search, which the
 code leaves out; weights under 1e-8 count; a restart begins half as far out as the smallest change so far or the radius,
-in l1 at a sparse point; a change counts once it is wrong by more than rounding.
+in l1 at a sparse point; a change counts once it is wrong by more than rounding, and one that is wrong by less is taken
+further out, up to two thirds of its size, until it is.
 """
 OUTSET = {"linf": 0.3, "l2": 1.0, "l1": 5.0}  # how far out restarts of the published code are at most, twice
 
@@ -164,7 +165,7 @@ def register_fab(threat: Ball) -> None:
     fab.__doc__ = DOC.format(aim="on all classes at once", norm=threat.name)
     fab_t.__doc__ = DOC.format(aim="on the likeliest classes in turn", norm=threat.name)
     for name, recipe in {"fab": fab, "fab-t": fab_t}.items():
-        register("attack", f"{name}-{threat.name}", source=CROCE, tags=("white box", threat.name))(recipe)
+        register("attack", f"{name}-{threat.name}", version=2, source=CROCE, tags=("white box", threat.name))(recipe)
 
 
 for norm in (Linf(), L2(), L1()):

@@ -66,7 +66,8 @@ An infinite `radius` asks for the smallest change; a finite one for any inside i
 `step_size` and `pace` are the paper's alpha and gamma at the start.
 Differs from the published code: the first ball reaches a little beyond where the boundary seems to lie, since one that
 only touches it may never break the sample; projections are onto ball ∩ box exactly (in l2 foolbox 3.3.4 projects
-nothing); a change counts once it is wrong by more than rounding.
+nothing); a change counts once it is wrong by more than rounding, and one that is wrong by less is taken further out, up
+to two thirds of its size, until it is.
 """
 
 
@@ -80,7 +81,7 @@ def register_fmn(threat: Ball) -> None:
         return Budget(Climb(threat, margin, step, steps, start="identity", keep="smallest"), radius)
 
     fmn.__doc__ = DOC.format(norm=threat.name)
-    register("attack", f"fmn-{threat.name}", source=PINTOR, tags=("white box", threat.name))(fmn)
+    register("attack", f"fmn-{threat.name}", version=2, source=PINTOR, tags=("white box", threat.name))(fmn)
 
 
 for norm in (Linf(), L2(), L1()):

@@ -15,15 +15,19 @@ from torch import Tensor
 from holdfast.attacks.course import Course, Keep
 from holdfast.attacks.flight import Flight, Found
 from holdfast.attacks.objectives import Objective
-from holdfast.attacks.shapes import wide
+from holdfast.attacks.shapes import parts_of, wide
 from holdfast.attacks.steps import Point, State, Step
 from holdfast.attacks.threats import Scene, Threat
 from holdfast.attacks.verdict import CLEAR, is_ahead, is_inside, is_wrong
 from holdfast.core.noise import Noise
 from holdfast.core.types import Batch, Classifier
 
+HARDLY, HARDLY_AT = "hardly wrong", "hardly wrong at"  # beside a step's own state: minus the size, and where
 Start = Literal["identity", "inside", "border", "around"]
 GPU_PATIENCE = (3, 4, 5, 6, 7)  # steps between looks at who is done
+# factors that a point which leads by less than rounding is taken further out by, in turn; the lead grows in proportion,
+# so the first few are nearly always enough
+STRETCHES = tuple(1 + 1e-5 * 4.0**k for k in range(9))
 LOOK = 0.6  # what a look costs, in steps, beside those that it saves
 
 
@@ -60,6 +64,11 @@ class Climb:
     @property
     def runs(self) -> int:
         return self.restarts * max(1, self.targets)
+
+    @property
+    def stretches(self) -> int:
+        """Most passes that a minimal attack takes after its runs, to take a point that is hardly wrong further out."""
+        return len(STRETCHES) if self.keep == "smallest" else 0
 
     @property
     def looks_first(self) -> bool:
@@ -106,6 +115,8 @@ class _Ascent(Course):
         self.patience = patience(how.steps + 1) if batch.images.is_cuda else 1
         self.ranked = batch.labels[:, None]
         self.clearance = torch.zeros_like(radius)
+        self.hardly = torch.full_like(radius, -torch.inf)  # height of the smallest point that is wrong but not clear
+        self.hardly_at = self.found.variable.clone() if how.keep == "smallest" else self.found.variable
 
     def climbed(self) -> Found:
         if self.how.looks_first and not self.goes_on:
@@ -115,7 +126,49 @@ class _Ascent(Course):
                 others = logits.scatter(1, self.batch.labels[:, None], -torch.inf)
                 self.ranked = others.argsort(dim=1, descending=True, stable=True)[:, :-1]
                 self.runs = self.how.restarts * min(self.how.targets, self.ranked.shape[1])
-        return self.done()
+        found = self.done()
+        if self.how.keep == "smallest":
+            self._stretch()
+        return found
+
+    def land(self, flight: Flight) -> None:
+        if self.how.keep == "smallest":
+            ended = flight.done & ~flight.gone
+            better = ended & (flight.state[HARDLY] > self.hardly[flight.index])
+            rows = better.nonzero().squeeze(1)
+            self.hardly[flight.index[rows]] = flight.state[HARDLY][rows]
+            self.hardly_at[flight.index[rows]] = flight.state[HARDLY_AT][rows]
+        super().land(flight)
+
+    def _stretch(self) -> None:
+        """Takes points that are wrong by less than rounding away from their images until they are clear.
+
+        One counts where it is then smaller than what was found clear, and inside its radius.
+        """
+        found, how = self.found, self.how
+        left = (self.hardly > found.best).nonzero().squeeze(1)
+        for factor in STRETCHES:
+            if not len(left):
+                break
+            images, radius = self.batch.images[left], self.radius[left]
+            scene = Scene(images, radius, {name: prop[left] for name, prop in found.props.items()})
+            most = (radius / -self.hardly[left]).clamp(1.0, factor)  # no further than the radius
+            further = (wide(most, images) * self.hardly_at[left]).clamp(-images, 1.0 - images)
+            size = how.threat.size(scene, further)
+            fits = (is_inside(size, radius) & (-size > found.best[left])).nonzero().squeeze(1)
+            left, further, size = left[fits], further[fits], size[fits]
+            clear = torch.zeros_like(left, dtype=torch.bool)
+            with torch.no_grad():
+                for part in parts_of(torch.arange(len(left), device=left.device), self.width):
+                    logits = self.model(how.threat.render(scene.take(fits[part]), further[part]))
+                    labels, ahead = self.batch.labels[left[part]], self.clearance[left[part]]
+                    clear[part] = is_wrong(logits, labels) & is_ahead(logits, labels, by=ahead)
+            found.forwards[left] += 1
+            won = left[clear]
+            found.variable[won], found.best[won], found.broken[won] = further[clear], -size[clear], True
+            left = left[~clear]
+        left = left[self.radius[left].isfinite() & ~found.broken[left]]  # wrong is enough there, as for other attacks
+        found.variable[left], found.best[left], found.broken[left] = self.hardly_at[left], self.hardly[left], True
 
     def steps(self, flight: Flight) -> None:
         for _ in range(self.patience):
@@ -136,6 +189,9 @@ class _Ascent(Course):
             flight.variable = torch.where(again, random, flight.variable)
         flight.state = how.step.fresh(how.threat, flight.scene, flight.variable)
         flight.clearance = self.clearance[index]
+        if how.keep == "smallest":
+            flight.state[HARDLY] = torch.full_like(flight.radius, -torch.inf)
+            flight.state[HARDLY_AT] = flight.variable.clone()
         if how.targets:
             flight.targets = self.ranked[index, run // how.restarts]
         return flight
@@ -156,7 +212,8 @@ class _Ascent(Course):
             return
         flight.backwards = flight.backwards + (how.draws * (loss.shape[1] if loss.dim() == 2 else 1)) * passing
         gradient = gradient.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
-        flight.idle = flight.idle + ((gradient.flatten(1).abs().amax(dim=1) == 0) & passing)
+        # an objective may end where the sample is broken, as a capped margin does: only before that is zero a sign
+        flight.idle = flight.idle + ((gradient.flatten(1).abs().amax(dim=1) == 0) & passing & ~wrong)
         point = Point(
             how.threat,
             flight.scene,
@@ -189,8 +246,10 @@ class _Ascent(Course):
     def _keep(self, flight: Flight, loss: Tensor, wrong: Tensor, logits: Tensor) -> None:
         """Notes the best variable of the run so far and who is broken by it."""
         how = self.how
-        if how.keep == "smallest":  # what counts, unlike what the step is told
-            wrong = wrong & is_ahead(logits, flight.labels, by=flight.clearance)
+        if how.keep == "smallest":  # what counts at once; what is wrong by less is kept apart, to be taken further out
+            clear = is_ahead(logits, flight.labels, by=flight.clearance)
+            self._keep_hardly(flight, wrong & ~clear)
+            wrong = wrong & clear
         success, height = wrong, loss.amax(dim=1) if loss.dim() == 2 else loss
         height = height.nan_to_num(nan=-torch.inf)
         if how.keep == "smallest" or how.step.strays:
@@ -199,6 +258,14 @@ class _Ascent(Course):
             success = wrong & inside
             height = _where(wrong, -size) if how.keep == "smallest" else _where(inside, height)
         self.note(flight, height, success, logits)
+
+    def _keep_hardly(self, flight: Flight, wrong: Tensor) -> None:
+        """Keeps the smallest point of the run that is wrong by less than rounding."""
+        size = self.how.threat.size(flight.scene, flight.variable)
+        better = wrong & is_inside(size, flight.radius) & (-size > flight.state[HARDLY])
+        flight.state[HARDLY] = torch.where(better, -size, flight.state[HARDLY])
+        at = flight.state[HARDLY_AT]
+        flight.state[HARDLY_AT] = torch.where(wide(better, at), flight.variable, at)
 
 
 def patience(evaluations: int) -> int:

@@ -22,7 +22,7 @@ def register_pair(norm: str) -> None:
         return cascade_of((f"apgd-t-{norm}", f"fab-t-{norm}"), radius)
 
     pair.__doc__ = DOC.format(allowed=allowed)
-    register("attack", f"apgd-fab-t-{norm}", source=DAI, tags=("white box", norm))(pair)
+    register("attack", f"apgd-fab-t-{norm}", version=2, source=DAI, tags=("white box", norm))(pair)
 
 
 for norm_name in NORMS:

@@ -17,6 +17,11 @@ def length(samples: Tensor) -> Tensor:
     return samples.flatten(1).square().sum(dim=1).sqrt()
 
 
+def parts_of(rows: Tensor, width: int) -> list[Tensor]:
+    """Indices in parts of at most so many; none where there are none, so that no model meets an empty batch."""
+    return [rows[i : i + width] for i in range(0, len(rows), width)]
+
+
 def settled(condition: Tensor) -> bool:
     """Whether an iteration may end early. On a GPU it may not: asking would stop the queue to wait for the answer."""
     return not condition.is_cuda and bool(condition.all())

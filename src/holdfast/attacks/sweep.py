@@ -10,7 +10,7 @@ from holdfast.core.errors import Misuse
 from holdfast.core.registry import register, registry
 
 
-@register("attack", "sweep", tags=("combination",))
+@register("attack", "sweep", version=2, tags=("combination",))
 def sweep(*, attack: str, radii: tuple[float, ...], exhaustive: bool = False, warm: bool = False) -> Sweep:
     """The smallest radius of a grid that breaks each sample, for any attack inside a radius, as one job.
 

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from holdfast.attacks.attack import Attack, Attempt
 from holdfast.attacks.budget import Budget
-from holdfast.attacks.shapes import wide
+from holdfast.attacks.shapes import parts_of, wide
 from holdfast.attacks.verdict import is_inside, is_wrong
 from holdfast.core.noise import Noise
-from holdfast.core.types import Batch, Classifier, Cost
+from holdfast.core.types import Batch, Classifier, Cost, ModelCard
 
 SUCCESS_COST = 0.2  # of a failed attack, which runs to its end; measured 0.05 to 0.3 over the attacks here
 
@@ -58,6 +58,9 @@ class Sweep(Attack):
             return probes.searched()
         return probes.exhausted(replace(self, exhaustive=False).attempt(model, batch, noise, radius, width=width))
 
+    def refuse(self, card: ModelCard) -> None:
+        self.attack.refuse(card)
+
 
 class _Probes:
     """A batch between two indices of the grid: not broken at `low`, broken at `high`.
@@ -69,7 +72,9 @@ class _Probes:
         self.how, self.model, self.batch, self.noise, self.width = how, model, batch, noise, width
         device = batch.images.device
         self.grid = torch.tensor([0.0, *how.radii, math.inf], device=device)
-        clean = torch.cat([self._wrong(batch.images[i], batch.labels[i]) for i in self._parts()])
+        clean = torch.zeros(len(batch), dtype=torch.bool, device=device)
+        for part in self._parts():
+            clean[part] = self._wrong(batch.images[part], batch.labels[part])
         count = torch.zeros(len(batch), dtype=torch.int64, device=device)
         self.low, self.high = count.clone(), torch.where(clean, 0, len(how.radii) + 1)
         self.whole = Attempt(
@@ -135,7 +140,7 @@ class _Probes:
             self.model, part, self.noise.take(rows), self.grid[place], width=self.width, first=begun
         )
         claimed = made.broken.nonzero().squeeze(1)
-        for some in claimed.split(self.width):  # type: ignore[no-untyped-call]
+        for some in parts_of(claimed, self.width):
             made.broken[some] = self._wrong(made.images[some], part.labels[some])
         made.forwards[claimed] += 1
         whole.forwards[rows] += made.forwards

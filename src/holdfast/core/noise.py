@@ -23,12 +23,16 @@ CHUNK = {"cpu": 1 << 15, "cuda": 1 << 26}  # elements at once: stays in a core's
 
 
 class Noise:
-    """Random draws for a batch of samples."""
+    """Random draws for a batch of samples.
 
-    __slots__ = ("keys",)
+    `outer`: the noise that this one was scoped from, and the purpose it was scoped by; None for noise of no scope.
+    """
 
-    def __init__(self, keys: Tensor) -> None:
+    __slots__ = ("keys", "outer")
+
+    def __init__(self, keys: Tensor, outer: tuple[Tensor, str] | None = None) -> None:
         self.keys = keys
+        self.outer = outer
 
     @classmethod
     def of(cls, seed: int, ids: Sequence[str], device: torch.device | str = "cpu") -> Noise:
@@ -41,11 +45,23 @@ class Noise:
 
     def take(self, index: Tensor | slice) -> Noise:
         """The noise of some of the samples."""
-        return Noise(self.keys[index])
+        outer = None if self.outer is None else (self.outer[0][index], self.outer[1])
+        return Noise(self.keys[index], outer)
 
     def scope(self, purpose: str) -> Noise:
         """Noise apart from this one, for a component that names its own purposes."""
-        return Noise(_mixed(self.keys ^ _hash64(purpose)))
+        return Noise(_mixed(self.keys ^ _hash64(purpose)), (self.keys, purpose))
+
+    def renamed(self, old: str, new: str) -> Noise:
+        """The noise that a component named `new` would have been given where this was scoped for one named `old`.
+
+        A component's scope is its name, after a blank and what else tells it apart. Noise of another scope is returned
+        as it is.
+        """
+        if self.outer is None or self.outer[1].rpartition(" ")[2] != old:
+            return self
+        keys, purpose = self.outer
+        return Noise(keys).scope(purpose.removesuffix(old) + new)
 
     def uniform(self, purpose: str, shape: Sequence[int], *, draw: int | Tensor = 0) -> Tensor:
         """Uniform in (0, 1), float32, one tensor of `shape` per sample; never exactly 0 or 1."""

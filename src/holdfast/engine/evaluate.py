@@ -32,6 +32,7 @@ from holdfast.engine.ledger import Ledger
 from holdfast.engine.loading import Shard, shards_ahead
 from holdfast.engine.measure import Measured, Setting, measure
 from holdfast.engine.order import evenly
+from holdfast.engine.survivor_probe import probed
 from holdfast.engine.trust import tally_flags
 from holdfast.engine.watch import Expected, Spoken, Watcher
 from holdfast.models.classifier import borrowed
@@ -275,7 +276,7 @@ class Evaluation:
         order = self.order[: self.ledger.reached()]
         pieces = needed(self.kept, order)
         place = {name: i for i, name in enumerate(self.job.dataset.ids)}
-        rows = self.store.finish(pieces, sorted(order, key=place.__getitem__), self._final_footer(pieces))
+        rows = self.store.finish(pieces, sorted(order, key=place.__getitem__), self._final_footer(pieces, order))
         if pictures:
             add_pictures(self.store, self.job, rows, self.device, self.width, pictures)
         return rows
@@ -394,7 +395,7 @@ class Evaluation:
         about = device_name(self.device)
         return replace(self.job.footer, started=self.started, device=about, versions=versions(), flags=self.flags)
 
-    def _final_footer(self, pieces: Sequence[Rows]) -> Footer:
+    def _final_footer(self, pieces: Sequence[Rows], order: Sequence[str]) -> Footer:
         own = [rows.footer for rows in pieces if rows.footer.key == self.job.run.key]
         others = [rows.footer for rows in pieces if rows.footer.key != self.job.run.key]
         facts = {name: text for footer in [*others, *own] for name, text in footer.facts.items()}
@@ -404,6 +405,9 @@ class Evaluation:
         for footer in own:
             for name, count in footer.tallies.items():
                 tallies[name] = tallies.get(name, 0) + count
+        tallies |= self.width.recovering(
+            lambda width: probed(self.job, pieces, order, self.device, width=width), self.watcher.note
+        )
         return replace(
             self._footer(),
             flags=self.flags + tally_flags(tallies),

@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from holdfast.attacks.attack import Attack
 from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse, unknown
 from holdfast.core.labels import LabelMap
 from holdfast.core.refs import Ref, Run, Scenario
@@ -33,7 +34,7 @@ from holdfast.engine.select import chosen
 from holdfast.engine.trust import TRIAL_SAMPLES, trials
 from holdfast.models import TorchClassifier, load
 from holdfast.models.answering import answering, map_digest
-from holdfast.models.check import check
+from holdfast.models.check import balanced, check
 from holdfast.models.fast import Speed
 from holdfast.store import Rows, Store
 from holdfast.store.footer import Footer
@@ -189,6 +190,9 @@ class Workshop:
         )
         run, probe = self._behaving(run, classifier, dataset)
         changes = tuple((part, registry.build(part)) for part in scenario.changes)
+        for _, change in changes:
+            if isinstance(change, Attack):
+                change.refuse(classifier.card)
         if not isinstance(classifier, RecordedModel):
             self.forward_only.refuse(classifier, dataset, changes)
         file = None if not isinstance(model, Ref) else self.weights_file(model)
@@ -290,7 +294,8 @@ def is_weak(footer: Footer) -> bool:
 def flags_on(model: Classifier, dataset: Dataset, device: torch.device) -> tuple[Flag, ...]:
     """Checks a model on a few images of a dataset."""
     images, labels = _few(dataset, PROBES, device)
-    return check(model, images, labels) if len(images) else ()
+    majority = float(np.bincount(dataset.labels).max()) / len(dataset.labels)
+    return check(model, images, labels, majority=majority) if len(images) else ()
 
 
 def trials_on(
@@ -302,9 +307,8 @@ def trials_on(
 
 
 def _few(dataset: Dataset, count: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Some images spread over the classes, with their labels; unreadable ones are passed over."""
-    by_class = np.argsort(dataset.labels, kind="stable")
-    index = by_class[np.linspace(0, len(by_class) - 1, min(count, len(by_class))).astype(np.int64)]
+    """Some images, of each class as many as of others, with their labels; unreadable ones are passed over."""
+    index = balanced(np.asarray(dataset.labels), count)
     images = dataset.images(index.tolist())
     kept = [i for i in range(len(index)) if i not in images.failed]
     labels = torch.from_numpy(np.asarray(dataset.labels[index[kept]])).to(device)

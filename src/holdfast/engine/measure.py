@@ -124,7 +124,7 @@ def _through_changes(setting: Setting, batch: Batch, width: int) -> Journey:
     nothing = torch.full((len(batch),), torch.nan, device=setting.device)
     none = torch.zeros(len(batch), device=setting.device)
     journey = Journey(batch.images, nothing, nothing, none, none)
-    if not setting.changes:
+    if not setting.changes or not len(batch):
         return journey
     noise = Noise.of(setting.seed, batch.ids, setting.device)
     for place, (ref, change) in enumerate(setting.changes):

@@ -1,11 +1,13 @@
 """How far to trust an attack's number: flags that a run raises by itself, and trials that a check can run.
 
 The signs of hidden gradients are those of Athalye et al. 2018 (arXiv:1802.00420) and Carlini et al. 2019
-(arXiv:1902.06705).
+(arXiv:1902.06705). Every count is tested exactly: a flag is raised where an honest model, for which the count is
+binomial with a stated share at most, would reach it with a chance of at most `FALSE_ALARM`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -13,34 +15,61 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks.attack import Attack
+from holdfast.attacks.objectives import margin
+from holdfast.attacks.shapes import parts_of
+from holdfast.attacks.verdict import is_wrong
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch, Classifier, Flag
 
 ZERO_SHARE = 0.01
 FLAT_SHARE = 0.1
-BLACK_BOX_SHARE = 0.01
+BLACK_BOX_SHARE = 0.01  # of what an attack with gradients left, that thousands of queries may break on honest models
+QUERIES_SHARE = 0.05  # of what strong gradient attacks left, that a few hundred queries may break
+UNBROKEN_SHARE = 0.05  # of the samples may withstand an attack that may do anything
+FALSE_ALARM = 0.01  # chance of each flag on an honest model at the share stated for it
 TRIAL_SAMPLES = 64
-TRIAL_RADIUS = 8 / 255
-UNBROKEN_SHARE = 0.05  # of the samples may withstand an attack that may do anything, before that is suspicious
-WORSE_SHARE = 0.05
+TRIAL_QUERIES = 200
+TRIAL_WIDTH = 64
+CHOOSING_SAMPLES = 16
+CHOOSING_RADII = tuple(2.0**k / 255 for k in range(-3, 7))  # 1/8 to 64 grey levels
+SAME_ANSWER = 1e-3  # relative; another batch size rounds otherwise
+FEW, SAME_IN_BATCH = 8, 0.05  # relative; a gradient may jump where rounding takes it over the edge of a ReLU
+
+UNBOUNDED = "pgd-linf:radius=1,steps=50,step_size=0.05"
+STRONG = ("apgd-ce-linf:steps=50", "apgd-dlr-linf:steps=50")  # what must find what queries find
+
+
+def exceeds(count: int, total: int, share: float) -> bool:
+    """Whether so many of `total` are too many for a binomial share of at most `share`, at the level `FALSE_ALARM`."""
+    if not total or count <= share * total:
+        return False
+    tail = sum(math.exp(_log_chance(k, total, share)) for k in range(count, total + 1))
+    return tail <= FALSE_ALARM
+
+
+def _log_chance(k: int, total: int, share: float) -> float:
+    ways = math.lgamma(total + 1) - math.lgamma(k + 1) - math.lgamma(total - k + 1)
+    return ways + k * math.log(share) + (total - k) * math.log1p(-share)
 
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """A share of counts above which a run's number is flagged."""
+    """A share of counts above which a run's number is flagged; `tested`: only where chance does not explain it."""
 
     name: str
     of: str
     among: str
     limit: float
     explanation: str
+    tested: bool = False
 
     def flag(self, tallies: Mapping[str, int]) -> Flag | None:
         count, total = tallies.get(self.of, 0), tallies.get(self.among, 0)
-        if not total or count / total <= self.limit:
+        if not total or count / total <= self.limit or (self.tested and not exceeds(count, total, self.limit)):
             return None
-        return Flag(self.name, "warning", self.explanation.format(share=f"{100 * count / total:.1f} %"))
+        share = f"{100 * count / total:.1f} %"
+        return Flag(self.name, "warning", self.explanation.format(share=share, count=count, total=total))
 
 
 SIGNS = (
@@ -67,72 +96,212 @@ SIGNS = (
         BLACK_BOX_SHARE,
         "{share} of the samples that withstood every attack with gradients were broken by one without: the model may "
         "hide its gradients",
+        tested=True,
+    ),
+    Sign(
+        "black-box-beats-white-box",
+        "probe: broken by queries alone",
+        "probe: survivors asked",
+        QUERIES_SHARE,
+        "of {total} samples that withstood the attack, {count} were broken by a short random search inside the same "
+        "radius and by no strong attack with gradients: the model may hide its gradients, and is less robust than this",
+        tested=True,
+    ),
+    Sign(
+        "unbounded-attack-fails",
+        "probe: unbroken without a bound",
+        "probe: survivors attacked",
+        UNBROKEN_SHARE,
+        "of {total} samples that withstood the attack, {count} also withstood gradient steps that may change every "
+        "pixel at will: the gradients lead nowhere, and the number says nothing",
+        tested=True,
+    ),
+    Sign(
+        "answers-change",
+        "probe: clean images now wrong",
+        "probe: survivors shown",
+        UNBROKEN_SHARE,
+        "of {total} samples that withstood the attack, {count} are wrong without one when asked again: the model's "
+        "answers change from call to call or with the batch",
+        tested=True,
     ),
 )
 
 
 def tally_flags(tallies: Mapping[str, int]) -> tuple[Flag, ...]:
-    """Flags that only the whole run can raise."""
-    return tuple(flag for sign in SIGNS if (flag := sign.flag(tallies)) is not None)
+    """Flags that only the whole run can raise; each name once."""
+    found = [flag for sign in SIGNS if (flag := sign.flag(tallies)) is not None]
+    return tuple({flag.name: flag for flag in reversed(found)}.values())[::-1]
 
 
 def trials(model: Classifier, images: Tensor, labels: Tensor, said: Callable[[str], None]) -> tuple[Flag, ...]:
-    """Attacks a few samples in ways that must succeed if gradients can be trusted, and flags what does not."""
-    with torch.no_grad():
-        right = (model(images).argmax(1) == labels).nonzero().squeeze(1)[:TRIAL_SAMPLES]
+    """Attacks a few samples in ways that must succeed if gradients can be trusted, and flags what does not.
+
+    Success is scored as a run scores it: without gradients, in batches of the same width, on the final images.
+    """
+    before = _scored(model, images)
+    right = (~is_wrong(before, labels)).nonzero().squeeze(1)[:TRIAL_SAMPLES]
     if not len(right) or not model.card.differentiable:
         return ()
     batch = Batch(images[right], labels[right], tuple(str(i) for i in range(len(right))))
-    return tuple(flag for trial in TRIALS if (flag := trial(model, batch, said)) is not None)
+    tried = _Trials(model, batch)
+    found = [flag for trial in TRIALS if (flag := trial(tried, said)) is not None]
+    after = _scored(model, images)
+    scale = float(before.abs().max().clamp_min(1e-30))
+    if not float((after - before).abs().max()) <= SAME_ANSWER * scale:
+        found.append(
+            Flag(
+                "answers-change",
+                "warning",
+                "the same images give other logits after the attacks than before: the model answers at random, or "
+                "keeps a state that queries change, and its numbers depend on what was asked before",
+            )
+        )
+    return tuple(found)
 
 
-def _unbounded(model: Classifier, batch: Batch, said: Callable[[str], None]) -> Flag | None:
+class _Trials:
+    """A model and samples it is right about, with the radius at which gradient steps break about half of them."""
+
+    def __init__(self, model: Classifier, batch: Batch) -> None:
+        self.model, self.batch = model, batch
+        self.unconfirmed = 0
+        self.known: dict[str, Tensor] = {}
+        few = _some(batch, torch.arange(min(CHOOSING_SAMPLES, len(batch))))
+        self.radius, self.is_broken_there = self._half(few)
+
+    def broken(self, ref: str) -> Tensor:
+        """Who is wrong on the images an attack made of all samples."""
+        if ref not in self.known:
+            self.known[ref] = self.broken_of(self.batch, ref)
+        return self.known[ref]
+
+    def broken_of(self, batch: Batch, ref: str) -> Tensor:
+        """Who of these is wrong on the images an attack made, as a run would score them."""
+        attack: Attack = registry.build(registry.bind("attack", ref))
+        radius = torch.full((len(batch),), attack.radius, device=batch.images.device)
+        noise = Noise.of(0, batch.ids, batch.images.device)
+        made = attack.attempt(self.model, batch, noise, radius, width=TRIAL_WIDTH)
+        wrong = is_wrong(_scored(self.model, made.images), batch.labels)
+        self.unconfirmed = max(self.unconfirmed, int((made.broken & ~wrong).sum()))
+        return wrong
+
+    def _half(self, few: Batch) -> tuple[float, bool]:
+        """The smallest radius tried that breaks half of the samples, searched by halving; else the largest."""
+        low, high = -1, len(CHOOSING_RADII)
+        while high - low > 1:
+            middle = (low + high) // 2
+            ref = f"pgd-linf:radius={CHOOSING_RADII[middle]!r},steps=10"
+            if float(self.broken_of(few, ref).float().mean()) >= 0.5:
+                high = middle
+            else:
+                low = middle
+        return CHOOSING_RADII[min(high, len(CHOOSING_RADII) - 1)], high < len(CHOOSING_RADII)
+
+
+def _batches(tried: _Trials, said: Callable[[str], None]) -> Flag | None:
+    said("batches of other sizes")
+    images, labels = tried.batch.images, tried.batch.labels
+    few = min(FEW, len(images))
+    whole, part = _gradients(tried.model, images, labels), _gradients(tried.model, images[:few], labels[:few])
+    apart = max(_apart(one[:few], other) for one, other in zip(whole, part, strict=True))
+    if apart <= SAME_IN_BATCH:
+        return None
+    return Flag(
+        "batch-dependent",
+        "error",
+        f"the first {few} of {len(images)} images have other logits or gradients in a batch of their own ({apart:.0e} "
+        "relative): results depend on the batch size",
+    )
+
+
+def _gradients(model: Classifier, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits, and gradients of the margin."""
+    variable = images.clone().requires_grad_(True)
+    with torch.enable_grad():
+        logits = model(variable).float()
+        (gradient,) = torch.autograd.grad(margin(logits, labels, labels).sum(), variable)
+    return logits.detach(), gradient.nan_to_num(0.0)
+
+
+def _apart(one: Tensor, other: Tensor) -> float:
+    """The difference relative to the larger, as a length."""
+    return float((one - other).norm() / torch.maximum(one.norm(), other.norm()).clamp_min(1e-30))
+
+
+def _unbounded(tried: _Trials, said: Callable[[str], None]) -> Flag | None:
     said("an attack that may do anything")
-    left = float((~_broken(model, batch, "pgd-linf:radius=1,steps=50,step_size=0.05")).float().mean())
-    if left <= UNBROKEN_SHARE:
+    left, total = int((~tried.broken(UNBOUNDED)).sum()), len(tried.batch)
+    if not exceeds(left, total, UNBROKEN_SHARE):
         return None
     return Flag(
         "unbounded-attack-fails",
         "warning",
-        f"{100 * left:.1f} % of {len(batch)} samples withstand gradient steps that may change every pixel at will: "
+        f"{left} of {total} samples withstand gradient steps that may change every pixel at will: "
         "the gradients lead nowhere, and no number from a gradient attack can be trusted",
     )
 
 
-def _more_steps(model: Classifier, batch: Batch, said: Callable[[str], None]) -> Flag | None:
+def _more_steps(tried: _Trials, said: Callable[[str], None]) -> Flag | None:
     said("more steps")
-    few, many = (_broken(model, batch, f"pgd-linf:radius={TRIAL_RADIUS!r},steps={steps}") for steps in (5, 50))
-    worse = float(few.float().mean() - many.float().mean())
-    if worse <= WORSE_SHARE:
+    few, many = (tried.broken(f"pgd-linf:radius={tried.radius!r},steps={steps}") for steps in (5, 50))
+    lost, won = int((few & ~many).sum()), int((many & ~few).sum())
+    if not exceeds(lost, lost + won, 0.5):
         return None
     return Flag(
         "more-steps-do-not-help",
         "warning",
-        f"ten times the steps break {100 * worse:.1f} points fewer of {len(batch)} samples: the objective is too rough "
-        "to follow, and a search with restarts or without gradients may find more",
+        f"at radius {tried.radius:.4f} ten times the steps lose {lost} samples and win {won}: the objective is too "
+        "rough to follow, and a search with restarts or without gradients may find more",
     )
 
 
-def _black_box(model: Classifier, batch: Batch, said: Callable[[str], None]) -> Flag | None:
+def _black_box(tried: _Trials, said: Callable[[str], None]) -> Flag | None:
     said("an attack without gradients")
-    white = _broken(model, batch, f"pgd-linf:radius={TRIAL_RADIUS!r},steps=50")
-    black = _broken(model, batch, f"square-linf:radius={TRIAL_RADIUS!r},queries=300")
-    alone = float((black & ~white).float().mean())
-    if alone <= BLACK_BOX_SHARE:
+    radii = (tried.radius,) if tried.is_broken_there else (8 / 255, 32 / 255)
+    for radius in radii:
+        standing = (~tried.broken(f"pgd-linf:radius={radius!r},steps=50")).nonzero().squeeze(1)
+        alone = _broken_by_queries_alone(tried, standing, radius) if len(standing) else 0
+        if exceeds(alone, len(standing), QUERIES_SHARE):
+            return Flag(
+                "black-box-beats-white-box",
+                "warning",
+                f"{alone} of {len(standing)} samples that gradient steps leave at radius {radius:.4f} are broken by "
+                f"{TRIAL_QUERIES} random queries and by no strong attack with gradients: the model may hide them",
+            )
+    return None
+
+
+def _broken_by_queries_alone(tried: _Trials, standing: Tensor, radius: float) -> int:
+    left = _some(tried.batch, standing)
+    by_queries = tried.broken_of(left, f"square-linf:radius={radius!r},queries={TRIAL_QUERIES},rescale=true")
+    alone = by_queries
+    for ref in STRONG:
+        if exceeds(int(alone.sum()), len(left), QUERIES_SHARE):  # all of them again: batches as large as before
+            alone = alone & ~tried.broken_of(left, f"{ref},radius={radius!r}")
+    return int(alone.sum())
+
+
+def _unconfirmed(tried: _Trials, said: Callable[[str], None]) -> Flag | None:  # noqa: ARG001 - all passes are made
+    if not exceeds(tried.unconfirmed, len(tried.batch), UNBROKEN_SHARE):
         return None
     return Flag(
-        "black-box-beats-white-box",
-        "warning",
-        f"{100 * alone:.1f} % of {len(batch)} samples are broken by 300 random queries but not by 50 gradient steps: "
-        "the model may hide its gradients",
+        "success-not-confirmed",
+        "error",
+        f"{tried.unconfirmed} of {len(tried.batch)} samples that an attack saw broken are right when scored as a run "
+        "scores them: the model answers otherwise with gradients on, in another batch or at another call",
     )
 
 
-def _broken(model: Classifier, batch: Batch, ref: str) -> Tensor:
-    attack: Attack = registry.build(registry.bind("attack", ref))
-    radius = torch.full((len(batch),), attack.radius, device=batch.images.device)
-    noise = Noise.of(0, batch.ids, batch.images.device)
-    return attack.attempt(model, batch, noise, radius, width=len(batch)).broken
+def _some(batch: Batch, rows: Tensor) -> Batch:
+    index = rows.to(batch.images.device)
+    return Batch(batch.images[index], batch.labels[index], tuple(batch.ids[i] for i in rows.tolist()))
 
 
-TRIALS = (_unbounded, _more_steps, _black_box)
+def _scored(model: Classifier, images: Tensor) -> Tensor:
+    with torch.no_grad():
+        rows = parts_of(torch.arange(len(images), device=images.device), TRIAL_WIDTH)
+        return torch.cat([model(images[part]).float() for part in rows])
+
+
+TRIALS = (_batches, _unbounded, _more_steps, _black_box, _unconfirmed)

@@ -57,7 +57,7 @@ def gradient_nan(subject: Subject) -> Finding | None:
 
 
 def gradient_zero(subject: Subject) -> Finding | None:
-    gradient, margin = subject.gradients
+    gradient, margin, _ = subject.gradients
     if gradient is None or margin is None:
         return None
     still = (gradient == 0).flatten(1).all(1)

@@ -7,6 +7,7 @@ rest are the ordinary ways in which a number looks right and is wrong.
 from __future__ import annotations
 
 import math
+from collections import deque
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,8 @@ from holdfast.models.subject import Finding, Subject
 SAME = 1e-5  # relative; float32 sums in another order (atomics on a GPU) stay below it
 SAME_IN_BATCH = 1e-3  # relative; another batch size picks another convolution, and TF32 keeps 10 bits: 2⁻¹⁰
 ALONE = 4
+REPEATS = 20  # calls on two images, so that what happens on one call of five is seen with 99 %
+ONE_CLASS = 0.9  # of the answers are the same class, while no label has more than half of the images
 GUESSING = 0.05  # a count that guessing reaches with this chance tells nothing
 FEWEST = 8  # images, below which accuracy tells nothing
 
@@ -119,6 +122,22 @@ def probabilities(subject: Subject) -> Finding | None:
     )
 
 
+def one_class(subject: Subject) -> Finding | None:
+    predictions, labels, count = subject.logits.argmax(1), subject.labels, len(subject.images)
+    answered = predictions.bincount(minlength=1)
+    top, most = int(answered.argmax()), int(answered.max())
+    if count < FEWEST or most < ONE_CLASS * count or int(labels.bincount().max()) > count / 2:
+        return None
+    share = (
+        "" if subject.majority is None else f" The commonest label has {100 * subject.majority:.1f} % of all images."
+    )
+    return Finding(
+        "warning",
+        f"The model answers class {top} for {most} of {count} images of {int((labels.bincount() > 0).sum())} labels: "
+        f"it predicts one class, whatever the accuracy.{share} Look at balanced accuracy, and train on all classes.",
+    )
+
+
 def at_chance(subject: Subject) -> Finding | None:
     right, count = _right(subject, subject.logits), len(subject.images)
     if count < FEWEST or not _is_guessing(subject, right):
@@ -138,28 +157,110 @@ def at_chance(subject: Subject) -> Finding | None:
 
 
 def random_forward(subject: Subject) -> Finding | None:
-    difference = _difference(subject.logits, subject.again)
+    difference, calls = _difference(subject.logits, subject.again), 2
+    if difference <= SAME:
+        pair = subject.images[:2]
+        first = subject.logits_of(pair)
+        found = [_difference(first, subject.logits_of(pair)) for _ in range(REPEATS)]
+        difference, calls = max(found), REPEATS + 1
     if difference <= SAME:
         return None
     return Finding(
         "warning",
-        f"The same images give other logits the second time ({difference:.0e} relative). Accuracy is a random number, "
-        "and attacks that trust one gradient look weaker than they are. Fix the randomness, or average over it "
-        "(expectation over transformation) and say so.",
+        f"The same images give other logits within {calls} calls ({difference:.0e} relative). Accuracy is a random "
+        "number, and attacks that trust one gradient look weaker than they are. Fix the randomness or the state, or "
+        "average over it (expectation over transformation) and say so.",
+    )
+
+
+def keeps_state(subject: Subject) -> Finding | None:
+    """Compares what the parts hold before and after a call that is not the first: caches of shapes are full by then."""
+    subject.logits_of(subject.images[:2])
+    before = _held(subject.classifier)
+    subject.logits_of(subject.images[2:4])
+    subject.logits_of(subject.noisy[:2])
+    changed = [name for name, value in _held(subject.classifier).items() if before.get(name) != value]
+    if not changed:
+        return None
+    return Finding(
+        "warning",
+        f"The model writes to itself while it answers ({', '.join(changed[:3])}). Then an answer may depend on what "
+        "was asked before, a resumed run may differ from an undisturbed one, and an attack may meet another model than "
+        "the score. Keep no state between calls.",
+    )
+
+
+def depends_on_gradient_mode(subject: Subject) -> Finding | None:
+    """Attacks ask with gradients on, scores are taken with them off: the answers must agree."""
+    if subject.is_any("random-forward", "batch-dependent"):
+        return None
+    with torch.enable_grad():
+        mode_on = subject.classifier(subject.images[:ALONE].clone()).detach().float()
+    different = _difference(mode_on, subject.logits[:ALONE])
+    seen, noisy = subject.gradients.logits, subject.noisy_gradients.logits
+    if seen is not None and noisy is not None:
+        different = max(different, _difference(seen, subject.logits))
+        different = max(different, _difference(noisy, subject.noisy_logits))
+    if different <= SAME_IN_BATCH:
+        return None
+    return Finding(
+        "error",
+        f"The model answers otherwise while gradients are taken ({different:.0e} relative). Attacks then break another "
+        "model than the one that is scored, which looks robust for that. Let forward ignore the mode of autograd.",
+    )
+
+
+def depends_on_memory(subject: Subject) -> Finding | None:
+    """The same numbers in another order of memory; a model that cannot take that order at all is no liar."""
+    if subject.is_any("random-forward", "batch-dependent"):
+        return None
+    few = subject.images[:ALONE]
+    odd = few.transpose(2, 3).contiguous().transpose(2, 3)
+    try:
+        with torch.no_grad():
+            answer = subject.classifier(odd).float()
+    except Exception:  # noqa: BLE001 - `view` after a convolution; runs give plain order
+        return None
+    difference = _difference(answer, subject.logits[:ALONE])
+    if difference <= SAME_IN_BATCH:
+        return None
+    return Finding(
+        "error",
+        f"The same images in another order of memory give other logits ({difference:.0e} relative). Attacks and scores "
+        "may then meet different models. Let forward look at values, not at strides.",
     )
 
 
 def batch_dependent(subject: Subject) -> Finding | None:
-    if _difference(subject.logits, subject.again) > SAME:  # then an image alone differs, too; that is another flag
+    if subject.is_any("random-forward"):  # then an image alone differs, too
         return None
     alone = torch.cat([subject.logits_of(image[None]) for image in subject.images[:ALONE]])
     difference = _difference(alone, subject.logits[:ALONE])
+    turned = torch.cat([subject.images, subject.noisy]).flip(0)  # a larger batch, in another order, of other neighbours
+    difference = max(difference, _difference(subject.logits_of(turned).flip(0)[: len(alone)], subject.logits[:ALONE]))
     if difference <= SAME_IN_BATCH:
         return None
     return Finding(
         "error",
         f"An image alone gives other logits than in a batch ({difference:.0e} relative): its neighbours take part, as "
         "with batch statistics. Results depend on batch size and order. Treat images one by one.",
+    )
+
+
+def noisy_logits(subject: Subject) -> Finding | None:
+    """Images as an attack makes them, and plain ones."""
+    shape = subject.images[:1].shape
+    plain = torch.cat([torch.full(shape, value, device=subject.images.device) for value in (0.0, 0.5, 1.0)])
+    few = subject.images[: len(subject.noisy)]
+    strong = (few + 16 * (subject.noisy - few)).clamp(0, 1)[:ALONE]
+    logits = torch.cat([subject.noisy_logits, subject.logits_of(torch.cat([strong, plain]))])
+    broken = int((~torch.isfinite(logits)).any(1).sum())
+    if not broken:
+        return None
+    return Finding(
+        "error",
+        f"{broken} of {len(logits)} noisy or plain images give NaN or infinite logits, though clean ones do not. Such "
+        "images count as broken, and attacks have no direction there. Look for a division, a root or a logarithm.",
     )
 
 
@@ -172,6 +273,25 @@ def training_parts(classifier: object) -> list[str]:
     """The parts that are in training mode, by name."""
     parts = classifier.named_modules() if isinstance(classifier, nn.Module) else ()
     return [name or "the model itself" for name, part in parts if part.training]
+
+
+def _held(classifier: object) -> dict[str, object]:
+    """What the parts of a model hold, by name, as far as it can be compared: numbers, texts, tensors, lengths."""
+    held: dict[str, object] = {}
+    for name, part in classifier.named_modules() if isinstance(classifier, nn.Module) else ():
+        for key, value in [*vars(part).items(), *part._buffers.items()]:
+            if isinstance(value, bool | int | float | str):
+                held[f"{name}.{key}".strip(".")] = value
+            elif isinstance(value, Tensor):
+                held[f"{name}.{key}".strip(".")] = _summed(value)
+            elif isinstance(value, list | dict | set | deque) and not key.startswith("_"):
+                held[f"{name}.{key}".strip(".")] = len(value)
+    return held
+
+
+def _summed(value: Tensor) -> tuple[object, ...]:
+    numbers = value.detach().double().flatten() if not value.is_complex() else value.detach().abs().double().flatten()
+    return tuple(value.shape), float(numbers.sum()), float(numbers.square().sum())
 
 
 def _difference(one: Tensor, other: Tensor) -> float:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from holdfast.core.types import Classifier
 
+NOISE, NOISY = 2 / 255, 8
 BACKWARDS = ("grad", "backward", "_engine_run_backward")  # the last one is where all others end, however imported
 
 
@@ -34,20 +35,35 @@ class Watch:
 
 
 class Gradients(NamedTuple):
-    """Gradients at the images of the cross-entropy and of the margin; None where none arrives."""
+    """Gradients at the images of the cross-entropy and of the margin, None where none arrives, and the logits seen."""
 
     cross_entropy: Tensor | None
     margin: Tensor | None
+    logits: Tensor | None = None
 
 
 class Subject:
-    """A classifier with the images it is examined on."""
+    """A classifier with the images it is examined on.
 
-    def __init__(self, classifier: Classifier, images: Tensor, labels: Tensor, *, was_training: bool) -> None:
+    `majority`: the share of the commonest label, where known. `found`: the flags so far, since some make later
+    questions idle: what answers at random differs in every other way, too.
+    """
+
+    def __init__(
+        self,
+        classifier: Classifier,
+        images: Tensor,
+        labels: Tensor,
+        *,
+        was_training: bool,
+        majority: float | None = None,
+    ) -> None:
         self.classifier = classifier
         self.images = images
         self.labels = labels
         self.was_training = was_training
+        self.majority = majority
+        self.found: set[str] = set()
         self.watch = Watch()
         self.wrote = False
 
@@ -71,24 +87,50 @@ class Subject:
 
     @functools.cached_property
     def gradients(self) -> Gradients:
+        return self.gradients_at(self.images, self.labels)
+
+    @functools.cached_property
+    def noisy(self) -> Tensor:
+        """Some images under noise of two grey levels: points such as an attack visits, off the grid of 8 bits."""
+        random, few = torch.Generator().manual_seed(0), self.images[:NOISY]
+        noise = torch.rand(few.shape, generator=random).to(few.device) * 2 - 1
+        return (few + NOISE * noise).clamp(0, 1)
+
+    @functools.cached_property
+    def noisy_logits(self) -> Tensor:
+        return self.logits_of(self.noisy)
+
+    @functools.cached_property
+    def noisy_gradients(self) -> Gradients:
+        return self.gradients_at(self.noisy, self.labels[:NOISY])
+
+    def gradients_at(self, images: Tensor, labels: Tensor) -> Gradients:
         if not self.classifier.card.differentiable:
             return Gradients(None, None)
-        images = self.images.clone().requires_grad_(True)
+        images = images.clone().requires_grad_(True)
         with torch.enable_grad():
             logits = self.classifier(images)
             if not logits.requires_grad:
-                return Gradients(None, None)
+                return Gradients(None, None, logits.float())
             logits = logits.float()
-            own = F.one_hot(self.labels, logits.shape[1]).bool()
-            margin = logits.masked_fill(own, -torch.inf).amax(1) - logits[own]
-            loss = F.cross_entropy(logits, self.labels, reduction="sum")
+            loss = F.cross_entropy(logits, labels, reduction="sum")
             (first,) = torch.autograd.grad(loss, images, retain_graph=True, allow_unused=True)
-            (second,) = torch.autograd.grad(margin.sum(), images, allow_unused=True)
-        return Gradients(first, second)
+            (second,) = torch.autograd.grad(margin_of(logits, labels).sum(), images, allow_unused=True)
+        return Gradients(first, second, logits.detach())
+
+    def is_any(self, *names: str) -> bool:
+        """Whether one of these flags was found already."""
+        return not self.found.isdisjoint(names)
 
     def logits_of(self, images: Tensor) -> Tensor:
         with torch.no_grad():
             return self.classifier(images.clone()).float()
+
+
+def margin_of(logits: Tensor, labels: Tensor) -> Tensor:
+    """The largest other logit minus the label's."""
+    own = F.one_hot(labels, logits.shape[1]).bool()
+    return logits.masked_fill(own, -torch.inf).amax(1) - logits[own]
 
 
 Find = Callable[[Subject], Finding | None]

@@ -18,6 +18,7 @@ from holdfast.attacks.loop import Climb
 from holdfast.attacks.objectives import margin
 from holdfast.attacks.steps import Point, State
 from holdfast.attacks.threats import Scene, Threat
+from holdfast.attacks.verdict import CLEAR
 from holdfast.core.errors import Misuse
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
@@ -253,7 +254,9 @@ def test_a_step_is_told_of_a_break_too_narrow_to_count() -> None:
     attack = replace(built("fab-l2:steps=3"), climb=Climb(L2(), margin, Ahead(), 3, start="identity", keep="smallest"))
     changed = attack(model, batch, Noise.of(0, batch.ids), width=1)
     assert told == [False, True, True]
-    assert not bool(changed.radius.isfinite())
+    lead = model(changed.images) @ torch.tensor([-1.0, 1.0])
+    assert float(lead) > CLEAR * 1.0, "the point was taken further out until it is clear"
+    assert 0.25 < float(changed.radius) < 0.25 * 1.001
 
 
 def test_results_do_not_depend_on_the_width() -> None:
@@ -268,3 +271,34 @@ def test_shares_are_shares() -> None:
     for text in ("fab-l2:bias=1.5", "fab-l2:overshoot=0.9", "fab-t-l2:back=0", "fab-t-l2:targets=0", "fab-l2:steps=0"):
         with pytest.raises(Misuse):
             built(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "fab-linf:steps=2",
+        "worst-of:attacks=[(fgsm),(fab-l2:steps=2)]",
+        "sweep:attack=(fab-l1:steps=2),radii=[0.1]",
+        "autoattack-plus-linf",
+    ],
+)
+def test_all_classes_at_once_are_refused_where_there_are_many(text: str) -> None:
+    """A backward pass per class and step: a thousand classes take a hundred times as long as ten."""
+
+    def classifier(classes: int) -> TorchClassifier:
+        return wrap(nn.Sequential(nn.Flatten(), nn.Linear(4, classes)), name="many", classes=classes, channels=1)
+
+    attack = registry.build(registry.bind("attack", text))
+    with pytest.raises(Misuse, match="101 classes; 100 is the most") as caught:
+        attack.refuse(classifier(101).card)
+    assert "fab-t" in str(caught.value.hint)
+    attack.refuse(classifier(100).card)
+    for fine in ("fab-t-linf", "autoattack-linf", "worst-of:attacks=[(fgsm),(fab-t-l2)]"):
+        registry.build(registry.bind("attack", fine)).refuse(classifier(1000).card)
+
+
+def test_the_attack_itself_refuses_many_classes_before_its_first_pass() -> None:
+    model = wrap(nn.Sequential(nn.Flatten(), nn.Linear(4, 1000)), name="many", classes=1000, channels=1)
+    batch = Batch(torch.rand(2, 1, 2, 2), torch.zeros(2, dtype=torch.int64), ("a", "b"))
+    with pytest.raises(Misuse, match="1000 classes"):
+        attacked("fab-linf", model, batch)

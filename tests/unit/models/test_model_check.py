@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from holdfast.core.types import Flag, ModelCard
 from holdfast.models import TorchClassifier, check, prepared, weights_digest
 from holdfast.models.check import MOST_IMAGES, PROBES
+from holdfast.models.subject import NOISY
 
 
 def classifier_of(net: nn.Module, *, classes: int = 4, differentiable: bool = True) -> TorchClassifier:
@@ -71,6 +72,41 @@ def infinite_slope(net: nn.Module, images: Tensor) -> Tensor:
     return net(images) + (images - images.detach()).sum((1, 2, 3)).abs().sqrt()[:, None]
 
 
+FIRST = torch.tensor([1.0, 0, 0, 0])
+
+
+class Backward(torch.autograd.Function):
+    """The identity, whose gradient is changed on the way back."""
+
+    @staticmethod
+    def forward(ctx: Any, images: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
+        ctx.change = change
+        return images.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        return ctx.change(gradient), None
+
+
+def corner(gradient: Tensor) -> Tensor:
+    """The gradient of a few pixels alone."""
+    return gradient * torch.nn.functional.pad(torch.ones(1, 1, 2, 2), (0, 6, 0, 6))
+
+
+class Counts(nn.Module):
+    """Counts its calls, and could act on it."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net, self.calls = net, 0
+        self.eval()
+
+    def forward(self, images: Tensor) -> Tensor:
+        self.calls += 1
+        logits: Tensor = self.net(images)
+        return logits
+
+
 BROKEN: list[tuple[str, str, Callable[[nn.Module, Tensor], Any]]] = [
     ("forward", "error", raises),
     ("forward", "error", lambda net, x: None),
@@ -92,6 +128,23 @@ BROKEN: list[tuple[str, str, Callable[[nn.Module, Tensor], Any]]] = [
     ("gradient-nan", "error", infinite_slope),
     ("gradient-zero", "error", lambda net, x: net((x * 255).round() / 255)),
     ("gradient-zero", "warning", lambda net, x: net(torch.where(x[:, :, :1, :1] > 0.5, x.round(), x))),
+    (
+        "random-forward",
+        "warning",
+        lambda net, x: net(x + 0.01 * torch.randn_like(x)) if torch.rand(()) < 0.3 else net(x),
+    ),
+    ("batch-dependent", "error", lambda net, x: net(x) * (1.0 if len(x) <= 16 else 0.9)),
+    ("batch-dependent", "error", lambda net, x: net(x) + 0.3 * net(x[-1:])),
+    ("gradient-mode", "error", lambda net, x: net(x.flip(3)) if torch.is_grad_enabled() else net(x)),
+    ("gradient-mode", "error", lambda net, x: net(x.flip(3)) if x.requires_grad else net(x)),
+    ("memory-dependent", "error", lambda net, x: net(x) * (1.0 if x.is_contiguous() or len(x) != 4 else 0.9)),
+    ("noisy-logits", "error", lambda net, x: net(x) + 0 * (x.flatten(1).amax(1) < 1).float().log()[:, None]),
+    ("gradient-false", "warning", lambda net, x: net(Backward.apply(x, torch.neg))),
+    ("gradient-false", "warning", lambda net, x: net(Backward.apply(x, lambda g: 100 * g))),
+    ("gradient-false", "warning", lambda net, x: net(Backward.apply(x, lambda g: g.flip(3)))),
+    ("gradient-false", "warning", lambda net, x: net(Backward.apply(x, corner))),
+    ("gradient-false", "warning", lambda net, x: net(x) + 0.1 * torch.sin(1e5 * x.sum((1, 2, 3)))[:, None] * FIRST),
+    ("input-rounded", "warning", lambda net, x: net(x + ((x * 100).round() / 100 - x).detach())),
 ]
 
 
@@ -109,7 +162,7 @@ def test_each_fault_has_its_own_flag(
 
 
 def test_every_probe_has_a_model_that_triggers_it() -> None:
-    elsewhere = {"train-mode", "images-outside"}
+    elsewhere = {"train-mode", "images-outside", "keeps-state", "one-class"}
     assert {probe.name for probe in PROBES} == {name for name, *_ in BROKEN} | elsewhere
 
 
@@ -134,8 +187,8 @@ def test_a_model_that_cannot_change_its_mode_is_flagged(brightest: nn.Module, im
 
 def test_a_missing_normalisation_is_named(images: Tensor, labels: Tensor, brightest: nn.Module) -> None:
     trained_on_bytes = Around(brightest, lambda net, x: net(x) + torch.tensor([20.0, 0, 0, 0]))
-    (flag,) = check(classifier_of(trained_on_bytes), images, labels)
-    assert flag.name == "at-chance"
+    one_class, flag = check(classifier_of(trained_on_bytes), images, labels)
+    assert (one_class.name, flag.name) == ("one-class", "at-chance")
     assert "With images in [0, 255] it is 16" in flag.explanation
     shuffled = Around(brightest, lambda net, x: net(x).roll(1, 1))
     (flag,) = check(classifier_of(shuffled), images, labels)
@@ -212,8 +265,8 @@ def test_a_check_is_cheap_and_leaves_no_trace(images: Tensor, labels: Tensor, br
     many = images.repeat(10, 1, 1, 1)
     copy = many.clone()
     assert check(model, many, labels.repeat(10)) == ()
-    assert max(seen) == MOST_IMAGES
-    assert sum(seen) <= 4 * MOST_IMAGES
+    assert max(seen) == MOST_IMAGES + NOISY
+    assert sum(seen) <= 14 * MOST_IMAGES
     assert torch.equal(many, copy)
     assert weights_digest(model) == before
     assert torch.autograd.grad is grad
@@ -227,3 +280,64 @@ def test_every_explanation_is_a_few_plain_sentences(images: Tensor, labels: Tens
             assert flag.level in ("note", "warning", "error")
             assert flag.explanation.endswith(".")
             assert 30 < len(flag.explanation) < 400
+
+
+def test_a_model_that_writes_to_itself_is_flagged(images: Tensor, labels: Tensor, brightest: nn.Module) -> None:
+    (flag,) = check(classifier_of(Counts(brightest)), images, labels)
+    assert flag.name == "keeps-state"
+    assert "net.calls" in flag.explanation
+
+
+def test_a_cache_that_is_full_after_the_first_call_is_no_state(images: Tensor, labels: Tensor) -> None:
+    class Caches(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.grids: dict[int, Tensor] = {}
+            self.sharpness = nn.Parameter(torch.tensor(20.0))
+            self.eval()
+
+        def forward(self, images: Tensor) -> Tensor:
+            side = images.shape[-1] // 2
+            grid = self.grids.setdefault(side, torch.ones(1, 1, side, side))
+            quarters = [q * grid for half in images.tensor_split(2, dim=2) for q in half.tensor_split(2, dim=3)]
+            return self.sharpness * torch.stack([q.mean((1, 2, 3)) for q in quarters], dim=1)
+
+    assert check(classifier_of(Caches()), images, labels) == ()
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9])
+def test_a_predictor_of_one_class_is_flagged_however_common_the_class(share: float) -> None:
+    """Seen: on a dataset of which 90 % have one label it passed, since that many answers were right."""
+    random = torch.Generator().manual_seed(0)
+    images = torch.rand(200, 1, 8, 8, generator=random)
+    labels = (torch.arange(200) >= 200 * share).long()
+    leans = Around(nn.Identity(), lambda net, x: torch.stack([x.mean((1, 2, 3)) + 5, x[:, 0, 0, 0]], dim=1))
+    flags = {flag.name: flag.explanation for flag in check(classifier_of(leans, classes=2), images, labels)}
+    assert "one-class" in flags
+    assert f"has {100 * share:.1f} % of all images" in flags["one-class"]
+    assert "16 of 16 images of 2 labels" in flags["one-class"]
+
+
+def test_a_good_model_on_uneven_labels_is_not_flagged() -> None:
+    random = torch.Generator().manual_seed(0)
+    images = torch.rand(200, 1, 8, 8, generator=random)
+    labels = (torch.arange(200) >= 190).long()
+    images[labels == 1, :, :4] += 0.5 * (1 - images[labels == 1, :, :4])
+    good = Around(
+        nn.Identity(),
+        lambda net, x: 20 * torch.stack([0.61 - x[:, :, :4].mean((1, 2, 3)), x[:, :, :4].mean((1, 2, 3)) - 0.61], 1),
+    )
+    assert check(classifier_of(good, classes=2), images, labels) == ()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_honest_precision_of_any_kind_raises_no_flag(dtype: torch.dtype, images: Tensor, labels: Tensor) -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 4))
+    optimiser = torch.optim.Adam(net.parameters(), 1e-2)
+    for _ in range(60):
+        optimiser.zero_grad()
+        nn.functional.cross_entropy(net(images), labels).backward()
+        optimiser.step()
+    model = Around(net.to(dtype), lambda inner, x: inner(x.to(dtype)).float())
+    assert check(classifier_of(model), images, labels) == ()

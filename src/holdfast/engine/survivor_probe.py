@@ -1,0 +1,154 @@
+"""A cheap second look at a few samples that withstood a gradient attack: do queries break them, do gradients lead on.
+
+It runs once, when a run's rows are joined, on samples chosen by their keys: the same whatever the shards, the number of
+starts and the machine. It changes no row. Its counts and passes go to the run's tallies, from which flags are raised.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from holdfast.attacks.attack import Attack
+from holdfast.attacks.balls import Ball
+from holdfast.attacks.budget import Budget
+from holdfast.attacks.cascade import Cascade
+from holdfast.attacks.shapes import parts_of
+from holdfast.attacks.verdict import is_wrong
+from holdfast.core.noise import Noise
+from holdfast.core.registry import registry
+from holdfast.core.types import Batch
+from holdfast.engine.device import is_out_of_memory
+from holdfast.engine.jobs import Job
+from holdfast.engine.loading import Shard
+from holdfast.engine.measure import Setting, measure
+from holdfast.store import Rows
+
+MOST, FEWEST = 16, 4  # survivors; fewer tell nothing
+QUERIES, LEAST_QUERIES = 100, 30
+SHARE = 0.05  # of the passes that the run itself may take, for queries
+UNBOUNDED = "pgd-linf:radius=0.5,steps=20"
+STRONG = ("apgd-ce-{norm}:steps=50", "apgd-dlr-{norm}:steps=50")
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The norm and radius a gradient attack is bounded by."""
+
+    norm: str
+    radius: float
+
+
+def probed(
+    job: Job, pieces: Sequence[Rows], order: Sequence[str], device: torch.device, *, width: int
+) -> dict[str, int]:
+    """What a second look at some survivors found, as tallies; nothing where the run follows no gradients.
+
+    `order` names the samples of the run, `pieces` hold them. A look that fails leaves the run as it is, and says so.
+    """
+    attack = job.changes[-1][1] if job.changes else None
+    if not isinstance(attack, Attack) or not attack.cost.backwards:
+        return {}
+    chosen = _survivors(job, pieces, order)
+    if len(chosen) < FEWEST:
+        return {}
+    planned = len(order) * (attack.cost.forwards + attack.cost.backwards)
+    queries = max(LEAST_QUERIES, min(QUERIES, int(SHARE * planned / len(chosen))))
+    try:
+        return _looked(_Look(job, chosen, device, width), reach_of(attack), queries)
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise
+        return {"probe: failed": 1}
+
+
+def _looked(look: _Look, reach: Reach | None, queries: int) -> dict[str, int]:
+    tallies = look.unbounded()
+    if reach is not None:
+        tallies |= look.again() | look.queries(reach, queries)
+    return tallies | {"probe: passes": look.passes}
+
+
+def reach_of(attack: Attack) -> Reach | None:
+    """The bound of an attack in a norm ball; None where it has none, or where queries are part of it already."""
+    if isinstance(attack, Cascade):
+        if any(not stage.attack.cost.backwards for stage in attack.stages):
+            return None
+        found = [reach_of(stage.attack) for stage in attack.stages]
+        first = next((reach for reach in found if reach is not None), None)
+        if first is None or math.isnan(attack.radius):
+            return first
+        return replace(first, radius=attack.radius)
+    if isinstance(attack, Budget):
+        threat = attack.climb.threat
+        if isinstance(threat, Ball) and threat.name in ("linf", "l2", "l1") and 0 < attack.radius < math.inf:
+            return Reach(threat.name, attack.radius)
+    return None
+
+
+def _survivors(job: Job, pieces: Sequence[Rows], order: Sequence[str]) -> list[str]:
+    """Some samples that were right after the attack: those whose keys come first."""
+    answers: dict[str, bool] = {}
+    for rows in pieces:
+        for name, good in zip(rows.ids, rows.correct.tolist(), strict=True):
+            answers.setdefault(name, good)
+    right = [name for name in order if answers.get(name, False)]
+    if not right:
+        return []
+    keys = Noise.of(job.run.seed, right).scope("survivors").keys.tolist()
+    return [name for _, name in sorted(zip(keys, right, strict=True))[:MOST]]
+
+
+class _Look:
+    """Some survivors, as the attack met them."""
+
+    def __init__(self, job: Job, chosen: list[str], device: torch.device, width: int) -> None:
+        place = {name: i for i, name in enumerate(job.dataset.ids)}
+        index = np.array([place[name] for name in chosen], dtype=np.int64)
+        setting: Setting = replace(job.setting(device), changes=job.changes[:-1], said=None)
+        before = measure(setting, Shard(index, job.dataset.images(index.tolist())), width=width)
+        self.model, self.width = job.model, width
+        labels = torch.from_numpy(before.labels).to(device)
+        self.batch = Batch(before.after, labels, tuple(chosen))
+        self.noise = Noise.of(job.run.seed, chosen, device).scope("survivor probe")
+        self.passes = len(chosen)
+        self.wrong = is_wrong(before.logits, labels)
+
+    def again(self) -> dict[str, int]:
+        return {"probe: survivors shown": len(self.batch), "probe: clean images now wrong": int(self.wrong.sum())}
+
+    def unbounded(self) -> dict[str, int]:
+        broken = self._broken(UNBOUNDED, torch.arange(len(self.batch)))
+        return {
+            "probe: survivors attacked": len(self.batch),
+            "probe: unbroken without a bound": int((~broken).sum()),
+        }
+
+    def queries(self, reach: Reach, queries: int) -> dict[str, int]:
+        """Who is broken by a short search inside the radius, and not by strong gradient attacks inside it."""
+        everyone = torch.arange(len(self.batch))
+        radius = f"radius={reach.radius!r}"
+        by_queries = self._broken(f"square-{reach.norm}:{radius},queries={queries},rescale=true", everyone)
+        found = everyone[(by_queries & ~self.wrong).cpu()]
+        for ref in STRONG:
+            if len(found):
+                found = found[~self._broken(f"{ref.format(norm=reach.norm)},{radius}", found).cpu()]
+        return {"probe: survivors asked": len(everyone), "probe: broken by queries alone": len(found)}
+
+    def _broken(self, ref: str, rows: Tensor) -> Tensor:
+        """Who of these is wrong on the images that an attack made, scored as a run scores them."""
+        rows = rows.to(self.batch.images.device)
+        part = Batch(self.batch.images[rows], self.batch.labels[rows], tuple(self.batch.ids[i] for i in rows.tolist()))
+        attack: Attack = registry.build(registry.bind("attack", ref))
+        made = attack(self.model, part, self.noise.take(rows).scope(ref), width=self.width)
+        assert made.forwards is not None, "an attack counts its passes"
+        assert made.backwards is not None, "an attack counts its passes"
+        self.passes += int(made.forwards.sum() + made.backwards.sum()) + len(part)
+        with torch.no_grad():
+            each = parts_of(torch.arange(len(part), device=rows.device), self.width)
+            return torch.cat([is_wrong(self.model(made.images[some]), part.labels[some]) for some in each])
