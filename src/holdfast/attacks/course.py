@@ -172,9 +172,13 @@ class Course(ABC):
             self.land(flight)
             if saved is not None:
                 saved.stands(functools.partial(self._state, flight), self._progress(flight))
+        self.complete()
         if saved is not None:
             saved.ends(self.found.tensors)
         return self.found
+
+    def complete(self) -> None:  # noqa: B027 - most loops have nothing left
+        """What is left to do once everyone is through."""
 
     def _progress(self, flight: Flight) -> str:
         return f"{len(self.queue):,} samples wait, {len(flight):,} are under attack"
@@ -223,9 +227,13 @@ class Course(ABC):
         return self._filled(flight)
 
     def _length(self, count: int) -> int:
-        if self.replays is None or not count:
+        """A fast version takes few lengths: each new one costs it half a second of choosing kernels."""
+        if not count or (self.replays is None and self.rough is self.model):
             return count
-        return fitting(count, self.width, fine=self.terms.steps >= MANY or self.replays.is_busy)
+        if self.replays is not None and self.terms.steps >= MANY:
+            return fitting(count, self.width, parts=16)
+        is_busy = self.replays is None or self.replays.is_busy
+        return fitting(count, self.width, parts=4 if is_busy else 1)
 
     def _filled(self, flight: Flight) -> Flight:
         """As long as it must be, with empty places."""

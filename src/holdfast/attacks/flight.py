@@ -39,6 +39,17 @@ class Found:
         counts = [torch.zeros(n, dtype=torch.int64, device=device) for _ in range(5)]
         return cls(variable, props, best, torch.zeros(n, dtype=torch.bool, device=device), *counts)
 
+    def improved(self, rows: Tensor, other: Found) -> Found:
+        """With what another attack on some of the samples broke, and the passes it took."""
+        won = other.broken.nonzero().squeeze(1)
+        taken = rows[won]
+        self.variable[taken], self.best[taken], self.broken[taken] = other.variable[won], other.best[won], True
+        for name, prop in self.props.items():
+            prop[taken] = other.props[name][won]
+        for name in ("forwards", "backwards", "idle", "runs", "flat"):
+            getattr(self, name)[rows] += getattr(other, name)
+        return self
+
     def tensors(self) -> dict[str, Tensor]:
         """Every tensor, by a name of its own."""
         return _named(self)

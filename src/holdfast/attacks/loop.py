@@ -18,7 +18,7 @@ from holdfast.attacks.objectives import Objective
 from holdfast.attacks.shapes import parts_of, wide
 from holdfast.attacks.steps import Point, State, Step
 from holdfast.attacks.threats import Scene, Threat
-from holdfast.attacks.verdict import CLEAR, is_ahead, is_inside, is_wrong
+from holdfast.attacks.verdict import CLEAR, is_ahead, is_inside, is_near, is_wrong
 from holdfast.core.noise import Noise
 from holdfast.core.types import Batch, Classifier
 
@@ -90,14 +90,50 @@ def climb(
     width: int,
     first: Tensor | None = None,
 ) -> Found:
-    """Runs the loop over a batch of any length, at most `width` samples at a time; `first`: where to start instead."""
-    return _Ascent(model, batch, noise, radius, how, width, first).climbed()
+    """Runs the loop over a batch of any length, at most `width` samples at a time; `first`: where to start instead.
+
+    With a fast version of the model, samples that end close to the border are attacked again by the model itself: there
+    the noise of lower precision decides who is found broken.
+    """
+    ascent = _Ascent(model, batch, noise, radius, how, width, first)
+    found = ascent.climbed()
+    if ascent.rough is model or how.keep != "strongest":
+        return found
+    rows = _close(model, batch, radius, how, found, width)
+    if not len(rows):
+        return found
+    part = Batch(batch.images[rows], batch.labels[rows], tuple(batch.ids[i] for i in rows.tolist()))
+    begun = None if first is None else first[rows]
+    alone = _Ascent(Exactly(model), part, noise.take(rows), radius[rows], how, width, begun).climbed()
+    return found.improved(rows, alone)
+
+
+class Exactly:
+    """A model without its fast version."""
+
+    def __init__(self, model: Classifier) -> None:
+        self.model, self.card = model, model.card
+
+    def __call__(self, images: Tensor) -> Tensor:
+        return self.model(images)
+
+
+def _close(model: Classifier, batch: Batch, radius: Tensor, how: Climb, found: Found, width: int) -> Tensor:
+    """Unbroken samples whose best point is close to the border."""
+    rows, close = (~found.broken).nonzero().squeeze(1), []
+    scene = Scene(batch.images, radius, found.props)
+    with torch.no_grad():
+        for some in rows.split(width):  # type: ignore[no-untyped-call]
+            logits = model(how.threat.render(scene.take(some), found.variable[some]))
+            close.append(some[is_near(logits, batch.labels[some])])
+    found.forwards[rows] += 1
+    return torch.cat(close) if close else rows
 
 
 class _Ascent(Course):
     """One climb under way."""
 
-    carried = ("ranked", "clearance")
+    carried = ("ranked", "clearance", "hardly", "hardly_at")
 
     def __init__(
         self,
@@ -126,10 +162,11 @@ class _Ascent(Course):
                 others = logits.scatter(1, self.batch.labels[:, None], -torch.inf)
                 self.ranked = others.argsort(dim=1, descending=True, stable=True)[:, :-1]
                 self.runs = self.how.restarts * min(self.how.targets, self.ranked.shape[1])
-        found = self.done()
+        return self.done()
+
+    def complete(self) -> None:
         if self.how.keep == "smallest":
             self._stretch()
-        return found
 
     def land(self, flight: Flight) -> None:
         if self.how.keep == "smallest":

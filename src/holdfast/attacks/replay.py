@@ -138,10 +138,10 @@ def replays_of(model: object) -> Replays | None:
     return kept if isinstance(kept, Replays) else None
 
 
-def fitting(count: int, width: int, *, fine: bool = False) -> int:
-    """The length of flight for so many samples: the width, a half, a quarter … of it; `fine`: or sixteenths between."""
+def fitting(count: int, width: int, *, parts: int = 1) -> int:
+    """The length of flight for so many samples: the width, a half, a quarter … of it, or so many `parts` between."""
     size = width
     while size // 2 >= max(count, LEAST):
         size //= 2
-    part = size // 16
-    return size - (size - count) // part * part if fine and part and count > size // 2 else size
+    part = size // parts
+    return size - (size - count) // part * part if parts > 1 and part and count > size // 2 else size

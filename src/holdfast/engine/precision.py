@@ -34,7 +34,7 @@ LEAST_GAIN = 0.99  # of float32's; on EfficientNet-Lite0 bfloat16 gains 0.83 at 
 LEAST_PACE = 1.1  # of float32's
 TIMED_WIDTH = 128  # samples that paces are measured on: enough to fill a device
 FEW_PASSES = 5000  # need no measurement to be known as few
-WORTH_SECONDS = 8.0  # of float32 gradients at most, below which preparing anything faster takes longer than it saves
+WORTH_SECONDS = 60.0  # of float32 gradients at most: preparing, trying and new batch sizes take about ten
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,8 +60,8 @@ def test_fixed_tensors_change_nothing(text: str) -> None:
     assert not model.rough.replays.refused
     torch.testing.assert_close(fixed.images, plain.images, rtol=0, atol=2e-5)
     assert torch.equal(model(fixed.images).argmax(1) != labels, model(plain.images).argmax(1) != labels)
-    # a success is confirmed, and so is the last word on who was not broken: one pass more each
-    assert bool((fixed.backwards == plain.backwards).all())
+    # a success is confirmed, and so is the last word on who was not broken; who ends close is attacked again
+    assert bool((fixed.backwards >= plain.backwards).all())
     assert bool((fixed.forwards >= plain.forwards).all())
 
 
@@ -123,7 +123,7 @@ def test_a_flight_has_the_width_or_a_half_or_a_quarter_of_it() -> None:
 
 
 def test_a_fine_flight_has_at_most_an_eighth_of_its_places_empty() -> None:
-    assert [fitting(count, 1024, fine=True) for count in (1024, 961, 960, 785, 513, 512, 300)] == [
+    assert [fitting(count, 1024, parts=16) for count in (1024, 961, 960, 785, 513, 512, 300)] == [
         1024,
         1024,
         960,
@@ -133,7 +133,7 @@ def test_a_fine_flight_has_at_most_an_eighth_of_its_places_empty() -> None:
         320,
     ]
     for count in range(1, 129):
-        size = fitting(count, 128, fine=True)
+        size = fitting(count, 128, parts=16)
         assert size >= count
         assert size <= LEAST or size - count < size / 8, (count, size)
 
@@ -149,3 +149,30 @@ def test_a_threat_that_looks_at_values_is_not_recorded() -> None:
     attack = registry.build(registry.bind("attack", "ppgd:radius=0.05,steps=4,network=self"))
     attack(model, batch, Noise.of(0, batch.ids), width=64)
     assert not model.rough.replays.rounds
+
+
+def test_samples_close_to_the_border_are_attacked_again_by_the_model_itself() -> None:
+    """A fast version whose logits are off by little breaks all that float32 breaks."""
+    model = curved()
+    images = torch.rand(200, 3, 8, 8, generator=torch.Generator().manual_seed(2))
+    with torch.no_grad():
+        labels = model(images).argmax(1)
+    batch = Batch(images, labels, tuple(str(i) for i in range(200)))
+    attack = registry.build(registry.bind("attack", "apgd-ce-linf:radius=0.004,steps=30"))
+    radius = torch.full((200,), 0.004)
+    exact = attack.attempt(model, batch, Noise.of(0, batch.ids), radius, width=64)
+
+    class Off(Twin):
+        """Logits in steps, so that what is nearly broken looks unbroken."""
+
+        def __call__(self, images: torch.Tensor) -> torch.Tensor:
+            logits = self.model(images)
+            return logits + ((logits * 400).round() / 400 - logits).detach()
+
+    model.rough = Off(model)
+    fast = attack.attempt(model, batch, Noise.of(0, batch.ids), radius, width=64)
+    assert 20 < int(exact.broken.sum()) < 180
+    missed = exact.broken & ~fast.broken
+    assert int(missed.sum()) == 0
+    with torch.no_grad():
+        assert bool((model(fast.images[fast.broken]).argmax(1) != labels[fast.broken]).all())
