@@ -20,6 +20,7 @@ from holdfast.cli.output import (
     print_json,
     print_table,
     show_table,
+    tell_failures,
 )
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def board(
     kept = open_store(store)
     shown = store_board(load_suite(suite, dataset=dataset), kept, sort=sort)
     left_out = [entry for entry in shown.entries if not entry.is_complete]
+    tell_failures(kept, {entry.model for entry in shown.entries})
     if complete:
         shown = shown.complete()
     if json:

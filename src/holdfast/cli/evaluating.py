@@ -375,7 +375,9 @@ def _matrix(outcomes: list[Outcome]) -> None:
             cells[outcome.scenario, outcome.model] = "failed"
             continue
         score = line(outcome.rows).accuracy
-        cells[outcome.scenario, outcome.model] = f"{100 * score.value:.1f} ±{50 * (score.high - score.low):.1f}"
+        failed = f" ({outcome.rows.footer.failed} failed)" if outcome.rows.footer.failed else ""
+        text = f"{100 * score.value:.1f} ±{50 * (score.high - score.low):.1f}"
+        cells[outcome.scenario, outcome.model] = text + failed
     scenarios = list(dict.fromkeys(outcome.scenario for outcome in outcomes))
     print_table(
         ["scenario", *models],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -30,6 +30,16 @@ StoreOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 LatexOption = Annotated[bool, typer.Option("--latex", help="Print a LaTeX table.")]
+
+
+def tell_failures(store: Store, models: Collection[str]) -> None:
+    """Says on stderr where samples behind the numbers just shown failed: they count as wrong."""
+    for footer in store.footers().values():
+        if footer.failed and footer.model in models:
+            warn(
+                f"{footer.failed:,} of {footer.n:,} samples of {footer.model} under {footer.scenario} failed and count "
+                "as wrong: `holdfast scores` and the report say why"
+            )
 
 
 def open_store(path: str) -> Store:

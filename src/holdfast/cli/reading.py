@@ -22,6 +22,7 @@ from holdfast.cli.output import (
     print_json,
     print_table,
     show_table,
+    tell_failures,
 )
 
 if TYPE_CHECKING:
@@ -174,6 +175,7 @@ def compare(
         return
     one, other = measured_model(kept, one), measured_model(kept, other)
     made = comparisons(kept, one, other, scenarios=measured_scenarios(kept, scenario))
+    tell_failures(kept, {one, other})
     if json or csv:
         records = [each.record() for each in made]
         print_json(records) if json else print_csv(records)

@@ -410,7 +410,7 @@ class Evaluation:
         )
         return replace(
             self._footer(),
-            flags=self.flags + tally_flags(tallies),
+            flags=self.flags + tally_flags(tallies) + failure_flags(pieces, order),
             started=min((footer.started for footer in own), default=self.started),
             finished=datetime.now(UTC).isoformat(timespec="seconds"),
             seconds=sum(footer.seconds for footer in own),
@@ -419,6 +419,19 @@ class Evaluation:
             facts=facts,
             tallies=tallies,
         )
+
+
+def failure_flags(pieces: Sequence[Rows], order: Sequence[str]) -> tuple[Flag, ...]:
+    """The flag of a run some of whose samples failed, which travels wherever its number does."""
+    reasons: dict[str, str | None] = {}
+    for rows in pieces:
+        for name, reason in zip(rows.ids, rows.table.column("reason").to_pylist(), strict=True):
+            reasons.setdefault(name, reason)
+    failed = [reason for name in order if (reason := reasons.get(name))]
+    if not failed:
+        return ()
+    said = f"{len(failed):,} of {len(order):,} samples failed and count as wrong; the first: {failed[0]}"
+    return (Flag("failed-samples", "warning", said),)
 
 
 def needed(pieces: Sequence[Rows], order: Sequence[str]) -> list[Rows]:

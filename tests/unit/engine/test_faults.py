@@ -81,6 +81,7 @@ def test_a_broken_file_is_a_failed_row_and_tried_again_when_it_changes(birds: Pa
     rows = run(birds, store).rows
     assert rows is not None
     assert rows.failed.sum() == 1
+    assert "1 of 160 samples failed" in next(f.explanation for f in rows.footer.flags if f.name == "failed-samples")
     assert not run(birds, store).fresh, "still broken: nothing to do"
     broken.write_bytes(sound)
     outcome = run(birds, store)
