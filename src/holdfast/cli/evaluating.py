@@ -69,6 +69,7 @@ def demo(
 ) -> None:
     """The whole job on bundled data: evaluate bundled models, print the scores, write a report for each."""
     from holdfast.cli.progress import watching
+    from holdfast.cli.tables import print_matrix
     from holdfast.core.suites import load_suite
     from holdfast.engine.evaluate import evaluate as run
     from holdfast.site.report import write_report
@@ -81,7 +82,7 @@ def demo(
         outcomes = run(
             suite.models, suite.scenarios, store=store, samples=samples or suite.samples, device=device, watcher=watcher
         )
-    _matrix(outcomes)
+    print_matrix(outcomes)
     n = samples or suite.samples
     out.print(f"\npercent right of {n:,} samples, ± half the 95 % interval; attacks are run on the samples still right")
     reports = [write_report(store, model, out_dir / f"{model}.html") for model in suite.models]
@@ -106,7 +107,7 @@ def check(
 
     from holdfast.core.registry import registry
     from holdfast.engine.device import pick_device
-    from holdfast.engine.evaluate import foreign
+    from holdfast.engine.foreign import foreign
     from holdfast.engine.jobs import Workshop, flags_on
 
     workshop = Workshop(pick_device(device))
@@ -362,28 +363,6 @@ def _stand(suite: Suite, store: Store, models: list[str]) -> None:
     if company:
         out.print(f"to compare with: holdfast evaluate {' '.join(company)} --suite {suite.name}", markup=False)
     out.print(f"`holdfast board {suite.name}` shows all, `holdfast site -o DIR` makes pages of it")
-
-
-def _matrix(outcomes: list[Outcome]) -> None:
-    """Scenarios down, models across."""
-    from holdfast.metrics.summary import line
-
-    models = list(dict.fromkeys(outcome.model for outcome in outcomes))
-    cells = {}
-    for outcome in outcomes:
-        if outcome.rows is None:
-            cells[outcome.scenario, outcome.model] = "failed"
-            continue
-        score = line(outcome.rows).accuracy
-        failed = f" ({outcome.rows.footer.failed} failed)" if outcome.rows.footer.failed else ""
-        text = f"{100 * score.value:.1f} ±{50 * (score.high - score.low):.1f}"
-        cells[outcome.scenario, outcome.model] = text + failed
-    scenarios = list(dict.fromkeys(outcome.scenario for outcome in outcomes))
-    print_table(
-        ["scenario", *models],
-        [[name, *[cells.get((name, model), "") for model in models]] for name in scenarios],
-        right=models,
-    )
 
 
 def _fail_if_any(outcomes: list[Outcome], *, may_lack_data: bool = False) -> None:

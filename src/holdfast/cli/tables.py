@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from holdfast.core.suites import Suite
     from holdfast.core.table import Table
+    from holdfast.engine.evaluate import Outcome
     from holdfast.metrics.board import Board
     from holdfast.store import Store
     from holdfast.store.scores import Scores
@@ -103,3 +104,26 @@ def spelling(store: Store) -> Callable[[str], str]:
         return str(registry.scenario(text))
 
     return spelled
+
+
+def print_matrix(outcomes: list[Outcome]) -> None:
+    """Scenarios down, models across."""
+    from holdfast.cli.output import print_table
+    from holdfast.metrics.summary import line
+
+    models = list(dict.fromkeys(outcome.model for outcome in outcomes))
+    cells = {}
+    for outcome in outcomes:
+        if outcome.rows is None:
+            cells[outcome.scenario, outcome.model] = "failed"
+            continue
+        made = line(outcome.rows)
+        score = made.accuracy
+        failed = f" ({made.failed} failed)" if made.failed else ""
+        cells[outcome.scenario, outcome.model] = f"{100 * score.value:.1f} ±{50 * (score.high - score.low):.1f}{failed}"
+    scenarios = list(dict.fromkeys(outcome.scenario for outcome in outcomes))
+    print_table(
+        ["scenario", *models],
+        [[name, *[cells.get((name, model), "") for model in models]] for name in scenarios],
+        right=models,
+    )

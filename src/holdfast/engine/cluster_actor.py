@@ -25,7 +25,8 @@ from holdfast.core.refs import Ref, Run, Scenario
 from holdfast.core.types import Classifier
 from holdfast.engine.cluster_work import Asked, Ticket
 from holdfast.engine.device import Width, full_precision, pick_device
-from holdfast.engine.evaluate import Evaluation, expected, foreign
+from holdfast.engine.evaluate import Evaluation, expected
+from holdfast.engine.foreign import foreign
 from holdfast.engine.jobs import Wanted, Workshop, looked_up
 from holdfast.engine.watch import Expected, Silent
 from holdfast.models.classifier import TorchClassifier, borrowed

@@ -4,34 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import math
-import platform
-import re
 import time
-import traceback
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
-import numpy as np
-import pyarrow
 import torch
 
-import holdfast
 from holdfast.attacks.saved_loops import SavedLoops, saving
 from holdfast.core.errors import Absent, HoldfastError, NotRead
-from holdfast.core.intervals import wilson
 from holdfast.core.refs import Ref, Scenario, digest
 from holdfast.core.registry import registry
-from holdfast.core.types import Classifier, Flag, Score
+from holdfast.core.types import Classifier, Flag
 from holdfast.engine.device import Width, device_name, full_precision, pick_device
+from holdfast.engine.foreign import foreign, versions
 from holdfast.engine.gallery import add_pictures, mend_pictures
 from holdfast.engine.jobs import Job, Wanted, Workshop, is_weak, looked_up, read_models, read_scenarios
 from holdfast.engine.ledger import Ledger
 from holdfast.engine.loading import Shard, shards_ahead
 from holdfast.engine.measure import Measured, Setting, measure
 from holdfast.engine.order import evenly
+from holdfast.engine.pieces import changed_samples, ending, failure_flags, needed, standing
 from holdfast.engine.survivor_probe import probed
 from holdfast.engine.trust import tally_flags
 from holdfast.engine.watch import Expected, Spoken, Watcher
@@ -42,7 +37,6 @@ from holdfast.store.files import NoRoom
 from holdfast.store.rows import to_rows, without
 
 KEEP_EVERY = 2.0  # seconds between writes of finished shards: what a kill can cost
-UNDECODED = re.compile(r" (cannot be read|is no longer|has pixels of)")  # reasons that a file itself gives
 Item = TypeVar("Item")
 
 
@@ -129,17 +123,6 @@ def expected(scenarios: Sequence[Scenario], workshop: Workshop, wanted: Wanted, 
     return found
 
 
-def foreign(error: BaseException) -> HoldfastError:
-    """An error that is not ours, with the place it came from, so that the other runs go on."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    failure = HoldfastError(
-        f"{type(error).__name__}: {error} ({last.filename}, line {last.lineno})",
-        hint="`holdfast check MODEL` looks for what is wrong with a model",
-    )
-    failure.__cause__ = error
-    return failure
-
-
 def _listed(items: Item | Sequence[Item]) -> Sequence[Item]:
     return items if isinstance(items, list | tuple) else [items]  # type: ignore[list-item]
 
@@ -151,7 +134,7 @@ def _done(job: Job, store: Store, workshop: Workshop, wanted: Wanted, pictures: 
     if rows is not None and not changed:
         mend_pictures(store, lambda: _loaded(job, workshop, wanted), rows, workshop.device, pictures, watcher.note)
         watcher.began(run, len(rows), len(rows))
-        watcher.ended(run, _said("done before", rows), _standing(rows))
+        watcher.ended(run, ending("done before", rows), standing(rows))
         return Outcome(str(run.model), str(run.scenario), rows)
     if changed:
         watcher.note(f"{len(changed)} files of `{run.scenario.dataset}` without an image have changed: measured again")
@@ -160,7 +143,7 @@ def _done(job: Job, store: Store, workshop: Workshop, wanted: Wanted, pictures: 
     if rows is not None:
         evaluation.adopt([without(rows, changed)])
     rows = evaluation.finished(pictures)
-    watcher.ended(run, _said("measured", rows), _standing(rows))
+    watcher.ended(run, ending("measured", rows), standing(rows))
     return Outcome(str(run.model), str(run.scenario), rows, fresh=True)
 
 
@@ -169,24 +152,6 @@ def _loaded(job: Job, workshop: Workshop, wanted: Wanted) -> Job:
     if not job.is_recorded:
         return job
     return replace(workshop.job(job.run.model, job.run.scenario, wanted), run=job.run)
-
-
-def changed_samples(job: Job, rows: Rows) -> tuple[str, ...]:
-    """Samples whose files held no image when the rows were made, and that read otherwise now."""
-    if not rows.footer.failed:
-        return ()
-    reasons = dict(zip(rows.ids, rows.table.column("reason").to_pylist(), strict=True))
-    failed = [name for name, reason in reasons.items() if reason and UNDECODED.search(reason)]
-    index = {name: i for i, name in enumerate(job.dataset.ids)}
-    try:
-        now = job.dataset.images([index[name] for name in failed]).failed if failed else {}
-    except NotRead:
-        return ()
-    return tuple(name for i, name in enumerate(failed) if now.get(i) != reasons[name])
-
-
-def _said(what: str, rows: Rows) -> str:
-    return f"{what}, {rows.footer.failed} failed" if rows.footer.failed else what
 
 
 @dataclass
@@ -421,46 +386,9 @@ class Evaluation:
         )
 
 
-def failure_flags(pieces: Sequence[Rows], order: Sequence[str]) -> tuple[Flag, ...]:
-    """The flag of a run some of whose samples failed, which travels wherever its number does."""
-    reasons: dict[str, str | None] = {}
-    for rows in pieces:
-        for name, reason in zip(rows.ids, rows.table.column("reason").to_pylist(), strict=True):
-            reasons.setdefault(name, reason)
-    failed = [reason for name in order if (reason := reasons.get(name))]
-    if not failed:
-        return ()
-    said = f"{len(failed):,} of {len(order):,} samples failed and count as wrong; the first: {failed[0]}"
-    return (Flag("failed-samples", "warning", said),)
-
-
-def needed(pieces: Sequence[Rows], order: Sequence[str]) -> list[Rows]:
-    """The pieces that hold a sample of the order which none before them holds: a shard measured twice counts once."""
-    left, used = set(order), []
-    for rows in pieces:
-        if not left.isdisjoint(rows.ids):
-            used.append(rows)
-            left.difference_update(rows.ids)
-    return used
-
-
 def shard_size(width: int) -> int:
     """Samples in a shard: enough to refill a batch a few times, few enough that a slow model shows progress.
 
     The same at every start, so that a resumed run meets the same batches as an undisturbed one.
     """
     return max(64, 4 * width)
-
-
-def versions() -> dict[str, str]:
-    return {
-        "holdfast": holdfast.__version__,
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "pyarrow": pyarrow.__version__,
-        "python": platform.python_version(),
-    }
-
-
-def _standing(rows: Rows) -> Score:
-    return wilson(int(rows.correct.sum()), len(rows))

@@ -17,7 +17,7 @@ from holdfast.core.refs import Ref, Scenario
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch, Classifier, Cost
 from holdfast.engine.device import Width, device_name, full_precision, pick_device
-from holdfast.engine.evaluate import foreign
+from holdfast.engine.foreign import foreign
 from holdfast.engine.jobs import Job, Wanted, Workshop, looked_up, read_models, read_scenarios
 from holdfast.engine.loading import on_device
 from holdfast.engine.watch import BACKWARD
