@@ -68,9 +68,9 @@ def test_any_text_is_a_ref_a_pattern_and_a_value_or_refused(text: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_inputs_raise_nothing_else() -> None:
+def test_many_thousand_inputs_raise_nothing_else() -> None:
     script = Path(__file__).parents[2] / "benchmarks" / "fuzz.py"
     answer = subprocess.run(
-        [sys.executable, str(script), "--inputs", "100000"], capture_output=True, text=True, check=False
+        [sys.executable, str(script), "--inputs", "25000"], capture_output=True, text=True, check=False
     )
     assert answer.returncode == 0, answer.stdout[-4000:]

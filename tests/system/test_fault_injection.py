@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import sys
@@ -197,8 +198,9 @@ def test_sixty_faults_leave_every_number_true(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_a_thousand_faults_leave_every_number_true(bench: Bench) -> None:
-    ended = _drive(bench, 1000, seed=2)
+def test_many_faults_leave_every_number_true(bench: Bench) -> None:
+    """`HOLDFAST_FAULTS=1000` injects as many."""
+    ended = _drive(bench, int(os.environ.get("HOLDFAST_FAULTS", "300")), seed=2)
     sys.stdout.write(json.dumps(ended, indent=1))
     assert set(KINDS) <= set(ended)
     assert set(bench.cases) <= set(ended)
