@@ -21,7 +21,7 @@ from holdfast.core.types import Classifier, Flag
 from holdfast.engine.device import Width, device_name, full_precision, pick_device
 from holdfast.engine.foreign import foreign, versions
 from holdfast.engine.gallery import add_pictures, mend_pictures
-from holdfast.engine.jobs import Job, Wanted, Workshop, is_weak, looked_up, read_models, read_scenarios
+from holdfast.engine.jobs import Job, Wanted, Workshop, looked_up, read_models, read_scenarios
 from holdfast.engine.ledger import Ledger
 from holdfast.engine.loading import Shard, shards_ahead
 from holdfast.engine.measure import Measured, Setting, measure
@@ -197,7 +197,7 @@ class Evaluation:
         workshop.quicken(job, wanted.speed, width.value, watcher.note)
         evaluation = cls(job, store, workshop, wanted, width, workshop.flags(job), watcher)
         pieces = [*store.siblings(job.footer), *store.parts(job.run.key)]
-        evaluation.adopt([without(rows, changed) for rows in pieces if not is_weak(rows.footer)])
+        evaluation.adopt([without(rows, changed) for rows in pieces if not rows.footer.is_weak])
         return evaluation
 
     @property

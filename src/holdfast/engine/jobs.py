@@ -276,7 +276,7 @@ class Looked(NamedTuple):
 def looked_up(job: Job, store: Store, said: Callable[[str], None]) -> Looked:
     """The rows of a job, and the job under another key where those in the store were made by a weaker attack."""
     rows = store.find(job.run.key)
-    if rows is None or not is_weak(rows.footer):
+    if rows is None or not rows.footer.is_weak:
         return Looked(job, rows)
     said(
         f"the rows of `{job.run.model}` under `{job.run.scenario}` were made with gradients in bfloat16, which attack "
@@ -284,11 +284,6 @@ def looked_up(job: Job, store: Store, said: Callable[[str], None]) -> Looked:
     )
     job = replace(job, run=replace(job.run, behaviour=f"{job.run.behaviour}{AFTER_BFLOAT16}"))
     return Looked(job, store.find(job.run.key))
-
-
-def is_weak(footer: Footer) -> bool:
-    """Whether the rows come from an attack with gradients in bfloat16, which left up to 9 points too many standing."""
-    return footer.facts.get("gradients", "").startswith("bfloat16")
 
 
 def flags_on(model: Classifier, dataset: Dataset, device: torch.device) -> tuple[Flag, ...]:

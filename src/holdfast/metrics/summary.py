@@ -70,7 +70,7 @@ def line_of(footer: Footer) -> Line | None:
 def lines(
     store: Store, *, models: Sequence[str] = (), scenarios: Sequence[str] = (), best_only: bool = True
 ) -> list[Line]:
-    """The scores of every run in a store, in order of model and scenario.
+    """The scores of every run in a store, in order of model and scenario; the latest of several last.
 
     Where one measurement was made on several choices of samples, the largest counts (`best_only`). Rows are read
     only of versions that did not count them; a run whose rows cannot be used is told and left out.
@@ -82,7 +82,12 @@ def lines(
     ]
     if best_only:
         chosen = largest(chosen)
-    chosen.sort(key=lambda footer: (footer.dataset, footer.model, len(footer.changes), footer.scenario))
+    chosen.sort(
+        key=lambda footer: (
+            *(footer.dataset, footer.model, len(footer.changes), footer.scenario),
+            *(not footer.is_weak, footer.finished, footer.key),
+        )
+    )
     made = (line_of(footer) or _counted(store, footer) for footer in chosen)
     return [each for each in made if each is not None]
 

@@ -26,14 +26,19 @@ SPECIAL = {
 
 
 def measured(store: Store, *, models: Sequence[str] = ()) -> Scores:
-    """The accuracy of every finished run, the largest choice of samples of each; its source is the run."""
+    """The accuracy of every finished run, the largest choice of samples of each; its source is the run.
+
+    Where a model was measured again, with other weights or another behaviour, the latest counts.
+    """
     kept: dict[tuple[str, str], Footer] = {}
+    footers = [footer for footer in store.footers().values() if not models or footer.model in models]
+    latest: dict[str, str] = {}
+    for footer in footers:
+        latest[footer.family] = max(latest.get(footer.family, ""), footer.finished)
     # in an order of their own: a store lists its files as they come
-    for footer in sorted(
-        store.footers().values(), key=lambda f: (f.dataset, f.model, len(f.changes), f.scenario, f.key)
-    ):
+    for footer in sorted(footers, key=lambda f: (f.dataset, f.model, len(f.changes), f.scenario, f.key)):
         key = (footer.model, footer.scenario)
-        if (not models or footer.model in models) and (key not in kept or footer.n > kept[key].n):
+        if key not in kept or _rank(footer, latest) > _rank(kept[key], latest):
             kept[key] = footer
     values, counts = {}, {}
     sources: dict[str | tuple[str, str], str] = {}
@@ -48,6 +53,10 @@ def measured(store: Store, *, models: Sequence[str] = ()) -> Scores:
         part = f", {footer.n} of {footer.population} samples" if footer.is_partial else ""
         sources[key] = f"run {footer.key}{part}"
     return Scores("measured", grid(values, counts=counts, sources=sources))
+
+
+def _rank(footer: Footer, latest: Mapping[str, str]) -> tuple[bool, str, int]:
+    return not footer.is_weak, latest[footer.family], footer.n
 
 
 def csv_text(records: Sequence[Mapping[str, object]]) -> str:

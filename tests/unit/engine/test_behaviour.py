@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -188,3 +189,15 @@ def test_rows_made_in_bfloat16_are_measured_as_another_run(store: Store) -> None
     assert "bfloat16" in heard.notes[0]
     assert other.rows.footer.key != weak.key  # type: ignore[union-attr]
     assert not run("fashion-standard", Store(store.url), scenario=scenario).fresh
+
+
+def test_boards_and_comparisons_take_the_latest_behaviour(store: Store) -> None:
+    from holdfast.metrics.summary import lines
+    from holdfast.store.exporting import measured
+
+    run(wrap(Scaled(net(), 0.0), name="mine", classes=10, channels=1), store)
+    time.sleep(1.1)  # footers tell seconds
+    now = run(wrap(Scaled(net(), 1.0), name="mine", classes=10, channels=1), store).rows
+    assert now is not None
+    assert [line.footer.key for line in lines(store)][-1] == now.footer.key
+    assert measured(store).table.column(DATA)[0] == pytest.approx(float(now.correct.mean()))
