@@ -110,7 +110,7 @@ def test_a_ray_of_our_own_listens_here_alone_and_leaves_nothing() -> None:
 
     # not under tmp_path: the paths of Ray's sockets must be short
     place = Path(tempfile.mkdtemp(prefix="hf"))
-    words = ["evaluate", "fashion-at-linf", "--scenario", "fashion-mnist-2k+pgd-linf:radius=8/255,steps=100"]
+    words = ["evaluate", "fashion-at-linf", "--scenario", "fashion-mnist-2k+pgd-linf:radius=8/255,steps=400"]
     words += ["--store", str(place / "rows"), "--batch-size", "16", "--engine", "ray", "--actors", "1", "-q"]
     try:
         for sign in (signal.SIGKILL, signal.SIGTERM):
@@ -126,7 +126,9 @@ def test_a_ray_of_our_own_listens_here_alone_and_leaves_nothing() -> None:
             while len(list((place / "rows").rglob("*.parquet"))) <= before and time.monotonic() < deadline:
                 assert process.poll() is None, process.communicate()
                 time.sleep(0.2)
-            addresses = listening(process.pid)
+            while not (addresses := listening(process.pid)) and time.monotonic() < deadline:
+                assert process.poll() is None, process.communicate()
+                time.sleep(0.2)
             assert addresses, "a Ray that runs listens somewhere"
             assert addresses <= {"127.0.0.1", "[::ffff:127.0.0.1]", "[::1]"}
             (session,) = [path for path in (place / "t").glob("holdfast-ray-*") if using(path)]
