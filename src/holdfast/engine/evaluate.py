@@ -314,7 +314,8 @@ class Evaluation:
             yield
             return
         key, ids = self.job.run.key, [self.job.dataset.ids[i] for i in shard.index]
-        name = digest([ids, width, self.wanted.speed, device_name(self.device), versions()])
+        is_fast = getattr(self.job.model, "rough", None) is not None  # float32 does not go on where float16 left off
+        name = digest([ids, width, self.wanted.speed, is_fast, device_name(self.device), versions()])
         self.states.append(name)
         with saving(
             SavedLoops(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,20 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from holdfast.attacks import saved_loops
 from holdfast.attacks.budget import Budget
 from holdfast.attacks.search import Hunt
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch
 from holdfast.engine import fast_versions
+from holdfast.engine.evaluate import Evaluation
 from holdfast.engine.fast_versions import FastVersions
 from holdfast.engine.jobs import Wanted, Workshop
 from holdfast.engine.precision import QUERIES, STEPS, short_parts, tried
+from holdfast.engine.watch import Silent
 from holdfast.models import TorchClassifier, wrap
+from holdfast.models.fast import FastModel
+from holdfast.store import Store
 
 
 def curved() -> TorchClassifier:
@@ -155,6 +161,28 @@ def test_a_version_whose_trial_overflows_is_refused(deciding: Any) -> None:
     fast, words = deciding(Overflowing, "pgd-linf:radius=2/255,steps=40")
     assert fast is None
     assert "left the range of float16" in words
+
+
+def test_a_shard_that_overflows_is_measured_in_float32_from_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of what float16 found is taken over, though it was saved on the way."""
+    monkeypatch.setattr(saved_loops, "EVERY", 0.0)
+    monkeypatch.setattr(saved_loops, "COST", 0.0)
+    rows = {}
+    for way in ("exact", "overflowing"):
+        store, workshop = Store(str(tmp_path / way)), Workshop(torch.device("cpu"))
+        scenario = registry.scenario("fashion-mnist-2k+pgd-linf:radius=4/255,steps=4")
+        wanted = Wanted(samples=40, batch_size=16)
+        job = workshop.job(registry.bind("model", "fashion-standard"), scenario, wanted)
+        evaluation = Evaluation.of(job, store, workshop, wanted, Silent())
+        if way == "overflowing":
+            assert isinstance(job.model, TorchClassifier)
+            fast = FastModel(job.model, torch.rand(8, 1, 28, 28), width=16, speed="eager")
+            fast.scale = 1e30  # every gradient overflows and is taken for zero
+            job.model.rough = fast
+        rows[way] = evaluation.finished(0)
+    assert rows["overflowing"].digest == rows["exact"].digest
 
 
 def test_predictions_decide_who_is_attacked_in_a_trial() -> None:
