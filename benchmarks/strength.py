@@ -26,17 +26,18 @@ def main() -> None:
     parser.add_argument("--dataset", default="fashion-mnist-2k")
     parser.add_argument("--samples", type=int, default=1000)
     parser.add_argument("--attack", nargs="+", default=["pgd-linf:radius=8/255"])
+    parser.add_argument("--speed", default="auto", help="the speed compared with exact")
     chosen = parser.parse_args()
     pick_device("auto")
     measured(chosen.model, chosen.dataset, chosen.samples, "exact")  # what a process does once is not timed
     print(f"{chosen.model} on {chosen.dataset}\n{HEAD}", flush=True)
     for attack in chosen.attack:
-        print(line(attack, f"{chosen.dataset}+{attack}", chosen.model, chosen.samples), flush=True)
+        print(line(attack, f"{chosen.dataset}+{attack}", chosen.model, chosen.samples, chosen.speed), flush=True)
 
 
-def line(attack: str, scenario: str, model: str, samples: int) -> str:
+def line(attack: str, scenario: str, model: str, samples: int, speed: str) -> str:
     exact, slow = measured(model, scenario, samples, "exact")
-    default, quick = measured(model, scenario, samples, "auto")
+    default, quick = measured(model, scenario, samples, speed)
     agreement = float(np.mean(exact.correct == default.correct))
     shown = [f"{100 * float(rows.correct.mean()):.2f}" for rows in (exact, default)]
     used = default.footer.facts.get("gradients", "")

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from holdfast.attacks.flight import Flight, Found
 from holdfast.attacks.objectives import Objective
-from holdfast.attacks.replay import fitting, replays_of
+from holdfast.attacks.replay import replays_of
 from holdfast.attacks.saved_loops import Tensors, begun_loop
 from holdfast.attacks.shapes import wide
 from holdfast.attacks.threats import Scene, Threat, scene_of
@@ -30,7 +30,7 @@ from holdfast.core.noise import Noise
 from holdfast.core.types import Batch, Classifier
 
 Keep = Literal["strongest", "smallest"]
-MANY = 500  # steps that are worth recording for more lengths of flight
+CLOSE = 3.0  # errors of a fast version, each twice the largest seen: on the way to the border they add up
 
 
 class Terms(Hashable, Protocol):
@@ -100,8 +100,8 @@ class Course(ABC):
         # without a stop nothing is confirmed; a fast version may have been found too weak for this part of an attack
         if fast is not None and terms.stop_when_broken and kind_of(terms) not in getattr(fast, "weak", ()):
             self.rough = fast
-        looks = getattr(terms.threat, "looks", False)  # at values on the way, which a recording cannot
-        self.replays = None if looks else replays_of(self.rough)
+        self.judge: Callable[[Tensor], Tensor] = getattr(self.rough, "judge", model)  # the model, in few lengths
+        self.is_recorded = not getattr(terms.threat, "looks", False)  # at values on the way, which a recording cannot
         everyone = torch.arange(len(batch), device=batch.images.device)
         scene = scene_of(terms.threat, batch.images, radius, noise, torch.zeros_like(everyone))
         self.found = Found.at_rest(terms.threat.identity(scene), dict(scene.props))
@@ -109,6 +109,9 @@ class Course(ABC):
         # a threat that counts passes of its own has state outside the loop
         self.saved = begun_loop() if getattr(terms.threat, "ledger", None) is None else None
 
+    follows: ClassVar[bool] = True  # gradients
+    at_once = False  # all runs of a sample, which finds the same in fewer rounds but with more passes
+    round = 1  # passes between two looks
     carried: ClassVar[tuple[str, ...]] = ()  # tensors that a loop knows beside those of the course
 
     @property
@@ -120,6 +123,11 @@ class Course(ABC):
         """Who is broken, as far as these logits can tell; what a fast version cannot tell, the model is asked later."""
         error = getattr(self.rough, "error", 0.0)
         return may_be_wrong(logits, labels, error=error) if error else is_wrong(logits, labels)
+
+    def is_close(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Who ended so close to the border that a fast version's error may have decided."""
+        error = getattr(self.rough, "error", 0.0)
+        return may_be_wrong(logits, labels, error=CLOSE * error) if error else is_near(logits, labels)
 
     @abstractmethod
     def start(self, scene: Scene, noise: Noise, run: Tensor) -> Tensor:
@@ -137,7 +145,7 @@ class Course(ABC):
         if batch.logits is None and self.rough is not self.model:
             doubtful = (is_wrong(logits, batch.labels) | is_near(logits, batch.labels)).nonzero().squeeze(1)
             if len(doubtful):
-                logits[doubtful] = self._scored(self.model, batch.images[doubtful])
+                logits[doubtful] = self._scored(self.judge, batch.images[doubtful])
                 found.forwards[doubtful] += 1
         if self.terms.stop_when_broken or self.terms.keep == "smallest":
             found.broken |= is_wrong(logits, batch.labels)
@@ -206,10 +214,13 @@ class Course(ABC):
         return {name: tensor.to(self.batch.images.device, copy=True) for name, tensor in tensors.items()}
 
     def _moved(self, flight: Flight) -> Flight:
-        if self.replays is None:
+        if (improve := getattr(self.rough, "improve", None)) is not None:
+            improve(len(flight), gradients=self.follows)
+        replays = replays_of(self.rough) if self.is_recorded else None
+        if replays is None:
             self.steps(flight)
             return flight
-        return self.replays.moved(flight, self.terms, self.steps)
+        return replays.moved(flight, self.terms, self.steps)
 
     def _refilled(self, flight: Flight | None) -> Flight | None:
         """The flight with those who are gone let go and the next in their places."""
@@ -227,13 +238,9 @@ class Course(ABC):
         return self._filled(flight)
 
     def _length(self, count: int) -> int:
-        """A fast version takes few lengths: each new one costs it half a second of choosing kernels."""
-        if not count or (self.replays is None and self.rough is self.model):
-            return count
-        if self.replays is not None and self.terms.steps >= MANY:
-            return fitting(count, self.width, parts=16)
-        is_busy = self.replays is None or self.replays.is_busy
-        return fitting(count, self.width, parts=4 if is_busy else 1)
+        """As many places as the version of the model that is asked has a use for."""
+        lengths = getattr(self.rough, "lengths", None)
+        return count if lengths is None or not count else lengths.fit(count, self.round)
 
     def _filled(self, flight: Flight) -> Flight:
         """As long as it must be, with empty places."""
@@ -295,14 +302,22 @@ class Course(ABC):
 
     def land(self, flight: Flight) -> None:
         """Takes down what those who are done have found; who survived and has runs left queues again."""
-        stop, found = self.terms.stop_when_broken, self.found
         if self.rough is not self.model:
             self._confirm(flight)
         rows = (flight.done & ~flight.gone).nonzero().squeeze(1)
+        if not self.at_once:
+            self._land(flight, rows)
+            return
+        runs = flight.run[rows]
+        for run in sorted(set(runs.tolist())):  # one landing per sample at a time
+            self._land(flight, rows[runs == run])
+
+    def _land(self, flight: Flight, rows: Tensor) -> None:
         if not len(rows):
             return
+        stop, found = self.terms.stop_when_broken, self.found
         index, height, broken = flight.index[rows], flight.height[rows], flight.broken[rows]
-        better = (height > found.best[index]) | (broken & stop)
+        better = ((height > found.best[index]) | (broken & stop)) & ~(found.broken[index] & stop)
         chosen, kept = index[better], rows[better]
         found.variable[chosen] = flight.best[kept]
         for name, prop in found.props.items():
@@ -315,7 +330,7 @@ class Course(ABC):
         found.backwards[index] += flight.backwards[rows]
         found.idle[index] += flight.idle[rows]
         run = flight.run[rows] + 1
-        again = (run < self.runs) & ~(broken & stop)
+        again = (run < self.runs) & ~(broken & stop) & (not self.at_once)
         self.queue.add(index[again], run[again])
         flight.gone[rows] = True
 
@@ -327,7 +342,7 @@ class Course(ABC):
             return
         scene = flight.scene.take(rows)
         with torch.no_grad():
-            wrong = is_wrong(self.model(self.terms.threat.render(scene, flight.best[rows])), flight.labels[rows])
+            wrong = is_wrong(self.judge(self.terms.threat.render(scene, flight.best[rows])), flight.labels[rows])
         flight.forwards[rows] += 1
         spent = flight.taken[rows] > self.terms.steps
         flight.broken[rows] = wrong

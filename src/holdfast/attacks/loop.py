@@ -6,19 +6,20 @@ that.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 
-from holdfast.attacks.course import Course, Keep
+from holdfast.attacks.course import Course, Keep, Queue
 from holdfast.attacks.flight import Flight, Found
 from holdfast.attacks.objectives import Objective
 from holdfast.attacks.shapes import parts_of, wide
 from holdfast.attacks.steps import Point, State, Step
 from holdfast.attacks.threats import Scene, Threat
-from holdfast.attacks.verdict import CLEAR, is_ahead, is_inside, is_near, is_wrong
+from holdfast.attacks.verdict import CLEAR, is_ahead, is_inside, is_wrong
 from holdfast.core.noise import Noise
 from holdfast.core.types import Batch, Classifier
 
@@ -99,33 +100,36 @@ def climb(
     found = ascent.climbed()
     if ascent.rough is model or how.keep != "strongest":
         return found
-    rows = _close(model, batch, radius, how, found, width)
+    rows = _close(ascent, found)
     if not len(rows):
         return found
     part = Batch(batch.images[rows], batch.labels[rows], tuple(batch.ids[i] for i in rows.tolist()))
     begun = None if first is None else first[rows]
-    alone = _Ascent(Exactly(model), part, noise.take(rows), radius[rows], how, width, begun).climbed()
-    return found.improved(rows, alone)
+    alone = _Ascent(Exactly(model, ascent.judge), part, noise.take(rows), radius[rows], how, width, begun)
+    alone.at_once = True
+    return found.improved(rows, alone.climbed())
 
 
 class Exactly:
-    """A model without its fast version."""
+    """A model without its fast version, asked through a `judge` that knows good lengths, where there is one."""
 
-    def __init__(self, model: Classifier) -> None:
-        self.model, self.card = model, model.card
+    def __init__(self, model: Classifier, judge: Callable[[Tensor], Tensor] | None = None) -> None:
+        self.card, self.judge = model.card, judge or model
+        self.lengths = getattr(judge, "lengths", None)
 
     def __call__(self, images: Tensor) -> Tensor:
-        return self.model(images)
+        return self.judge(images)
 
 
-def _close(model: Classifier, batch: Batch, radius: Tensor, how: Climb, found: Found, width: int) -> Tensor:
-    """Unbroken samples whose best point is close to the border."""
+def _close(ascent: _Ascent, found: Found) -> Tensor:
+    """Unbroken samples whose best point is close to the border, as the model itself has it."""
+    batch, threat = ascent.batch, ascent.how.threat
     rows, close = (~found.broken).nonzero().squeeze(1), []
-    scene = Scene(batch.images, radius, found.props)
+    scene = Scene(batch.images, ascent.radius, found.props)
     with torch.no_grad():
-        for some in rows.split(width):  # type: ignore[no-untyped-call]
-            logits = model(how.threat.render(scene.take(some), found.variable[some]))
-            close.append(some[is_near(logits, batch.labels[some])])
+        for some in rows.split(ascent.width):  # type: ignore[no-untyped-call]
+            logits = ascent.judge(threat.render(scene.take(some), found.variable[some]))
+            close.append(some[ascent.is_close(logits, batch.labels[some])])
     found.forwards[rows] += 1
     return torch.cat(close) if close else rows
 
@@ -148,7 +152,7 @@ class _Ascent(Course):
         super().__init__(model, batch, noise, radius, how, width, first)
         self.how = how
         # a look at who is done costs nothing on a CPU; on a GPU it stops the queue
-        self.patience = patience(how.steps + 1) if batch.images.is_cuda else 1
+        self.patience = self.round = patience(how.steps + 1) if batch.images.is_cuda else 1
         self.ranked = batch.labels[:, None]
         self.clearance = torch.zeros_like(radius)
         self.hardly = torch.full_like(radius, -torch.inf)  # height of the smallest point that is wrong but not clear
@@ -162,6 +166,9 @@ class _Ascent(Course):
                 others = logits.scatter(1, self.batch.labels[:, None], -torch.inf)
                 self.ranked = others.argsort(dim=1, descending=True, stable=True)[:, :-1]
                 self.runs = self.how.restarts * min(self.how.targets, self.ranked.shape[1])
+        if self.at_once and not self.goes_on:
+            index, runs = self.queue.index, torch.arange(self.runs, device=self.batch.images.device)
+            self.queue = Queue(index.repeat(self.runs), runs.repeat_interleave(len(index)))
         return self.done()
 
     def complete(self) -> None:
@@ -197,7 +204,7 @@ class _Ascent(Course):
             clear = torch.zeros_like(left, dtype=torch.bool)
             with torch.no_grad():
                 for part in parts_of(torch.arange(len(left), device=left.device), self.width):
-                    logits = self.model(how.threat.render(scene.take(fits[part]), further[part]))
+                    logits = self.judge(how.threat.render(scene.take(fits[part]), further[part]))
                     labels, ahead = self.batch.labels[left[part]], self.clearance[left[part]]
                     clear[part] = is_wrong(logits, labels) & is_ahead(logits, labels, by=ahead)
             found.forwards[left] += 1

@@ -10,7 +10,6 @@ import torch
 
 from holdfast.attacks.flight import Flight
 
-LEAST = 32  # samples; below that a shorter flight is not quicker
 TRIED = 6  # rounds that are run, and timed, before one is recorded
 HOST_BOUND = 0.8  # of a round's time spent on issuing it: above that the device waits for the host
 
@@ -92,7 +91,6 @@ class Replays:
         self.rounds: dict[Hashable, Rounds] = {}
         self.made: dict[Hashable, Replay | None] = {}
         self.refused: list[str] = []
-        self.is_busy = False  # the device, throughout the last round: then places that nobody needs cost time
 
     def moved(self, flight: Flight, what: Hashable, steps: Callable[[Flight], None]) -> Flight:
         """The flight some steps later, from a recording where there is one."""
@@ -107,7 +105,6 @@ class Replays:
         if replay.flight is not flight:
             replay.load(flight)
         replay.run()
-        self.is_busy = False
         return replay.flight
 
     def _run_plain(self, flight: Flight, steps: Callable[[Flight], None], rounds: Rounds) -> None:
@@ -118,7 +115,6 @@ class Replays:
         if self.recorded and rounds.count <= TRIED:
             torch.cuda.synchronize(flight.index.device)
             rounds.total = time.perf_counter() - begun
-        self.is_busy = self.recorded and not rounds.waits_for_the_host
 
     def _replay(self, flight: Flight, steps: Callable[[Flight], None]) -> Replay | None:
         try:
@@ -136,12 +132,3 @@ def replays_of(model: object) -> Replays | None:
         model.replays = Replays()  # type: ignore[attr-defined]
     kept = getattr(model, "replays", None)
     return kept if isinstance(kept, Replays) else None
-
-
-def fitting(count: int, width: int, *, parts: int = 1) -> int:
-    """The length of flight for so many samples: the width, a half, a quarter … of it, or so many `parts` between."""
-    size = width
-    while size // 2 >= max(count, LEAST):
-        size //= 2
-    part = size // parts
-    return size - (size - count) // part * part if parts > 1 and part and count > size // 2 else size

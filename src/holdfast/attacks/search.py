@@ -19,6 +19,7 @@ from holdfast.attacks.attack import Attack, Attempt, settle
 from holdfast.attacks.course import Course, Keep
 from holdfast.attacks.flight import Flight, Found
 from holdfast.attacks.objectives import Objective
+from holdfast.attacks.replay import replays_of
 from holdfast.attacks.shapes import wide
 from holdfast.attacks.steps import State
 from holdfast.attacks.threats import Scene, Threat
@@ -128,6 +129,8 @@ class Hunt(Attack):
 class _Quest(Course):
     """One search under way."""
 
+    follows = False
+
     def __init__(
         self,
         model: Classifier,
@@ -142,7 +145,8 @@ class _Quest(Course):
         self.how = how
         self.places = torch.arange(BLOCK, device=batch.images.device)
         self.blocks = how.queries // BLOCK + 1  # of one run
-        self.looks = not batch.images.is_cuda and self.replays is None
+        self.looks = not batch.images.is_cuda and replays_of(self.rough) is None
+        self.round = BLOCK
 
     def found_all(self) -> Found:
         if not self.goes_on:

@@ -18,6 +18,7 @@ from holdfast.core.types import Classifier, DatasetCard
 CPU_WIDTH = 128  # fastest of 32…512 for the bundled models on two cores; larger images take fewer
 CPU_PIXELS = 128 * 32 * 32
 GPU_MOST = 1024
+GPU_PIXELS = 256 * 224 * 224  # more at once are no quicker (ResNet-50, ViT-S, ConvNeXt-T), and padding costs more
 GPU_SHARE = 0.5  # of free memory: attacks hold several copies of a batch
 
 Result = TypeVar("Result")
@@ -61,15 +62,22 @@ def device_name(device: torch.device) -> str:
 
 @contextlib.contextmanager
 def full_precision() -> Iterator[None]:
-    """Float32 throughout: no TF32 in convolutions or products, so that numbers agree between devices."""
+    """Float32 throughout: no TF32 in convolutions or products, so that numbers agree between devices.
+
+    Nor cuDNN's attention, which fast versions would take: its float16 gradients are NaN for some images (4 % of them
+    for a ViT on an H200, torch 2.11), those of the other kernels are not.
+    """
     before = torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
+    attention: bool = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
     torch.backends.cudnn.allow_tf32 = False
     torch.set_float32_matmul_precision("highest")
+    torch.backends.cuda.enable_cudnn_sdp(False)
     try:
         yield
     finally:
         torch.backends.cudnn.allow_tf32 = before[0]
         torch.set_float32_matmul_precision(before[1])
+        torch.backends.cuda.enable_cudnn_sdp(attention)
 
 
 class Width:
@@ -93,7 +101,7 @@ class Width:
             torch.autograd.grad(logits.sum(), probe)
         each = max(1, (torch.cuda.max_memory_allocated(device) - before) // 8)
         free, _ = torch.cuda.mem_get_info(device)
-        return cls(_power_of_two(max(1, min(GPU_MOST, int(GPU_SHARE * free / each)))))
+        return cls(_power_of_two(max(1, min(GPU_MOST, GPU_PIXELS // pixels, int(GPU_SHARE * free / each)))))
 
     def recovering(self, work: Callable[[int], Result], said: Callable[[str], None]) -> Result:
         """Does the work at this width, at half of it after running out of memory, and so on down to one sample."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,28 +12,35 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.attacks.attack import Attack
+from holdfast.attacks.loop import Exactly
 from holdfast.attacks.replay import HOST_BOUND
 from holdfast.core.refs import Ref
-from holdfast.core.types import Batch, Change
+from holdfast.core.types import Batch
 from holdfast.engine.loading import on_device
 from holdfast.engine.precision import (
     FEW_PASSES,
     LEAST_PACE,
     SAMPLES,
-    WORTH_SECONDS,
+    References,
     Trial,
     issuing_share,
     pace,
     recorded_pace,
+    references,
     tried,
+    worth_seconds,
 )
 from holdfast.models import TorchClassifier
-from holdfast.models.fast import FastModel, Speed, fast_version, settled_speed
+from holdfast.models.fast import FastModel, Speed, fast_version
+from holdfast.models.lengths import Padded
 
 if TYPE_CHECKING:
     from holdfast.engine.jobs import Job
 
 Made = tuple[FastModel | None, str]
+
+
+FORWARD = 1 / 3  # of a forward and backward pass
 
 
 class FastVersions:
@@ -41,6 +49,8 @@ class FastVersions:
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.made: dict[tuple[object, ...], Made] = {}
+        self.judges: dict[tuple[object, ...], Padded] = {}
+        self.references: dict[tuple[object, ...], References] = {}
         self.trials: dict[tuple[object, ...], list[Trial]] = {}
         self.paces: dict[tuple[object, ...], float] = {}
         self.batches: dict[tuple[object, ...], Batch] = {}
@@ -48,7 +58,7 @@ class FastVersions:
 
     def version(self, job: Job, speed: Speed, width: int, ahead: int, said: Callable[[str], None]) -> FastModel | None:
         """The fast version for this job, None where float32 is to be used; the job's notes say why."""
-        fast, words = self._found(job, speed, width, ahead, said)
+        fast, words = self._found(job, speed, min(width, len(job.order)), ahead, said)
         job.notes["gradients"] = f"{words}; every success confirmed in float32" if fast is not None else words
         return fast
 
@@ -60,22 +70,42 @@ class FastVersions:
             return None, "float32"
         if (why := self.refused.get(_model_key(job))) is not None:
             return None, why
-        passes = max(ahead, len(job.order) * sum(change.cost.backwards for _, change in job.changes))
-        if speed == "auto" and self._is_short(job, passes, width):
+        seconds = self._seconds(job, width, ahead) if speed == "auto" else math.inf
+        if seconds < self._worth(job):
             return None, "float32: the job is too short for a faster version"
-        trial = self._trial_batch(job)
-        fast, words = self._made(job, settled_speed(speed, passes), width, trial.images, said)
+        fast, words = self._made(job, speed, width, said)
         if fast is None:
             return None, words
         if speed == "auto":
             fast.records = self._waits(job, fast, width)
-        if speed == "auto" and (ratio := self._ratio(job, fast, width)) < LEAST_PACE:
-            return None, f"float32: {fast.words} runs at {ratio:.2f} of its pace here"
-        return self._trusted(job, fast, trial, width)
+            if (ratio := self._ratio(job, fast, width)) < LEAST_PACE:
+                return None, f"float32: {fast.words} runs at {ratio:.2f} of its pace here"
+        found = self._trusted(job, fast, width)
+        if found[0] is not None and math.isfinite(seconds):
+            forward = _forward_share(job)
+            fast.expect((1 - forward) * seconds / ratio, gradients=True)
+            fast.expect(forward * seconds / ratio, gradients=False)
+        return found
 
-    def _trusted(self, job: Job, fast: FastModel, batch: Batch, width: int) -> Made:
+    def _seconds(self, job: Job, width: int, ahead: int) -> float:
+        """What this job and those ahead take with float32's gradients, as far as short attacks can tell."""
+        backwards = max(ahead, len(job.order) * sum(change.cost.backwards for _, change in job.changes))
+        passes = backwards / (1 - _forward_share(job))
+        if passes < FEW_PASSES:
+            return 0.0
+        bound = passes / self._pace(job, width)
+        if bound < self._worth(job):
+            return bound
+        standing = [self._reference(job, ref, change, width).standing for ref, change in _attacks(job)]
+        return bound * max(standing, default=1.0)
+
+    def _worth(self, job: Job) -> float:
+        assert isinstance(job.model, TorchClassifier)
+        return worth_seconds(job.model.net)
+
+    def _trusted(self, job: Job, fast: FastModel, width: int) -> Made:
         """The fast version for those parts of the job's attacks for which it is as strong as float32."""
-        trials = [trial for ref, change in job.changes for trial in self._trials(job, fast, ref, change, batch, width)]
+        trials = [trial for ref, change in _attacks(job) for trial in self._trials(job, fast, ref, change, width)]
         if (why := self.refused.get(_model_key(job))) is not None:
             return None, why
         weaker = [trial for trial in trials if trial.is_weaker]
@@ -87,47 +117,59 @@ class FastVersions:
         words = f"{fast.words}, tried: {_lowest(trusted)}"
         return fast, f"{words}; float32 in parts where it reaches {_lowest(weaker)}" if weaker else words
 
-    def _trials(self, job: Job, fast: FastModel, ref: Ref, change: Change, batch: Batch, width: int) -> list[Trial]:
-        if not change.cost.backwards or not isinstance(change, Attack):
-            return []
+    def _trials(self, job: Job, fast: FastModel, ref: Ref, change: Attack, width: int) -> list[Trial]:
         key = (_model_key(job), job.run.data, ref.key)
         if key not in self.trials:
             assert isinstance(job.model, TorchClassifier)
             fast.weak = frozenset()
-            self.trials[key] = tried(job.model, fast, change, batch, width)
+            self.trials[key] = tried(job.model, fast, self._reference(job, ref, change, width), width)
             if overflows := fast.overflows():
                 self.refuse(job, f"{overflows} values of a trial left the range of float16")
         return self.trials[key]
 
-    def _is_short(self, job: Job, passes: int, width: int) -> bool:
-        return passes < FEW_PASSES or passes < WORTH_SECONDS * self._pace(job, width)
+    def _reference(self, job: Job, ref: Ref, change: Attack, width: int) -> References:
+        key = (_model_key(job), job.run.data, ref.key)
+        if key not in self.references:
+            exactly = Exactly(job.model, self._judge(job))
+            self.references[key] = references(exactly, change, self._trial_batch(job), width)
+        return self.references[key]
 
-    def _made(self, job: Job, way: Speed, width: int, images: Tensor, said: Callable[[str], None]) -> Made:
-        key = (_model_key(job), width, way)
+    def _judge(self, job: Job) -> Padded:
+        """The model itself, in few lengths."""
+        key = _model_key(job)
+        if key not in self.judges:
+            self.judges = {key: Padded(job.model)}
+        return self.judges[key]
+
+    def _made(self, job: Job, speed: Speed, width: int, said: Callable[[str], None]) -> Made:
+        key = (_model_key(job), width, speed)
         if key not in self.made:
             assert isinstance(job.model, TorchClassifier)
             notes: list[str] = []
-            fast = fast_version(job.model, images[:16], width=width, speed=way, said=notes.append)
+            images = repeated(self._trial_batch(job).images, width)
+            fast = fast_version(job.model, images, width=width, speed=speed, said=notes.append)
             for note in notes:
                 said(note)
             self.made = {known: made for known, made in self.made.items() if known[0] == key[0]}
-            self.made[key] = fast, fast.words if fast is not None else f"float32: {notes[-1]}"
+            self.made[key] = fast, "" if fast is not None else f"float32: {notes[-1]}"
+            if fast is not None:
+                fast.judge = self._judge(job)
         return self.made[key]
 
     def _pace(self, job: Job, width: int) -> float:
         """Of the model itself, in passes to the images per second."""
         key = (_model_key(job), width)
         if key not in self.paces:
-            self.paces[key] = pace(job.model, self._noise(job), width)
+            self.paces[key] = pace(job.model, self._noise(job, width))
         return self.paces[key]
 
     def _ratio(self, job: Job, fast: FastModel, width: int) -> float:
-        key = (_model_key(job), width, fast.words)
+        key = (_model_key(job), width, "fast")
         if key not in self.paces:
-            alone, images = self._pace(job, width), self._noise(job)
-            self.paces[key] = pace(fast, images, width) / alone
+            alone, images = self._pace(job, width), self._noise(job, width)
+            self.paces[key] = pace(fast, images) / alone
             if self.paces[key] < LEAST_PACE and fast.records:
-                self.paces[key] = recorded_pace(fast, images, width) / alone
+                self.paces[key] = recorded_pace(fast, images) / alone
             fast.overflows()  # noise is no image
         return self.paces[key]
 
@@ -135,14 +177,14 @@ class FastVersions:
         """Whether the device waits for the host in a pass, which CUDA graphs end; else they only cost time."""
         key = (_model_key(job), width, "waits")
         if key not in self.paces:
-            self.paces[key] = issuing_share(fast, self._noise(job), width)
+            self.paces[key] = issuing_share(fast, self._noise(job, width))
             fast.overflows()
         return self.paces[key] > HOST_BOUND
 
-    def _noise(self, job: Job) -> Tensor:
+    def _noise(self, job: Job, width: int) -> Tensor:
         """Images to time passes on: any will do, and these need no reading."""
         card = job.dataset.card
-        return torch.rand((16, card.channels, *card.size), device=self.device)
+        return torch.rand((width, card.channels, *card.size), device=self.device)
 
     def _trial_batch(self, job: Job) -> Batch:
         index = job.order[: 2 * SAMPLES]
@@ -157,6 +199,21 @@ class FastVersions:
         labels = torch.from_numpy(job.dataset.labels[index[kept]]).to(self.device)
         ids = tuple(job.dataset.ids[i] for i in index[kept])
         return Batch(on_device(read.pixels[kept], self.device), labels, ids)
+
+
+def repeated(images: Tensor, count: int) -> Tensor:
+    return images[torch.arange(count, device=images.device) % len(images)]
+
+
+def _attacks(job: Job) -> list[tuple[Ref, Attack]]:
+    return [(ref, change) for ref, change in job.changes if isinstance(change, Attack) and change.cost.backwards]
+
+
+def _forward_share(job: Job) -> float:
+    """The share of the time that goes into passes without gradients."""
+    backwards = sum(change.cost.backwards for _, change in job.changes)
+    alone = sum(max(0, change.cost.forwards - change.cost.backwards) for _, change in job.changes)
+    return FORWARD * alone / (backwards + FORWARD * alone) if backwards or alone else 0.0
 
 
 def _lowest(trials: Sequence[Trial]) -> Trial:

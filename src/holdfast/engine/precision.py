@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from holdfast.attacks.attack import Attack
 from holdfast.attacks.budget import Budget
@@ -23,7 +23,8 @@ from holdfast.attacks.objectives import margin
 from holdfast.attacks.search import Hunt
 from holdfast.attacks.thresholds import Sweep
 from holdfast.core.noise import Noise
-from holdfast.core.types import Batch
+from holdfast.core.rounding import percent
+from holdfast.core.types import Batch, Classifier
 from holdfast.models import TorchClassifier
 from holdfast.models.fast import FastModel
 
@@ -32,9 +33,9 @@ FEW = 32  # where the attack cannot be cut short
 STEPS, QUERIES = 10, 64
 LEAST_GAIN = 0.99  # of float32's; on EfficientNet-Lite0 bfloat16 gains 0.83 at 0.1/255 and 0.95 at 0.25/255
 LEAST_PACE = 1.1  # of float32's
-TIMED_WIDTH = 128  # samples that paces are measured on: enough to fill a device
 FEW_PASSES = 5000  # need no measurement to be known as few
-WORTH_SECONDS = 60.0  # of float32 gradients at most: preparing, trying and new batch sizes take about ten
+WORTH_SECONDS = 8.0  # of float32 gradients: preparing and trying a fast version take one to four
+WORTH_GROUPED = 90.0  # where convolutions are grouped: cuDNN takes seconds to choose float16 kernels for those
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,27 +56,32 @@ class Trial:
         return self.gain < LEAST_GAIN and self.gain + 2 * self.error < 1
 
     def __str__(self) -> str:
-        return f"{100 * self.gain:.1f} % of float32's gain on {self.samples} samples"
+        return f"{percent(self.gain)} % of float32's gain on {self.samples} samples"
 
 
-def pace(model: Callable[[Tensor], Tensor], images: Tensor, width: int) -> float:
-    """Forward and backward passes per second, of `width` images at once."""
-    wide = _repeated(images, width)
+def worth_seconds(net: nn.Module) -> float:
+    """How long float32 must be expected to take before a fast version is made."""
+    grouped = any(isinstance(part, nn.Conv2d) and part.groups > 1 for part in net.modules())
+    return WORTH_GROUPED if grouped else WORTH_SECONDS
+
+
+def pace(model: Callable[[Tensor], Tensor], images: Tensor) -> float:
+    """Forward and backward passes per second, of all these images at once."""
     seconds = math.inf
     for _ in range(3):  # the first one chooses kernels
-        leaf = wide.clone().requires_grad_()
+        leaf = images.clone().requires_grad_()
         _wait(images)
         begun = time.perf_counter()
         with torch.enable_grad():
             torch.autograd.grad(model(leaf).logsumexp(1).sum(), leaf)
         _wait(images)
         seconds = min(seconds, time.perf_counter() - begun)
-    return len(wide) / seconds
+    return len(images) / seconds
 
 
-def issuing_share(model: Callable[[Tensor], Tensor], images: Tensor, width: int) -> float:
+def issuing_share(model: Callable[[Tensor], Tensor], images: Tensor) -> float:
     """The share of a pass, forward and backward, that the host takes to issue it; above a half the device waits."""
-    leaf, shares = _repeated(images, width).clone().requires_grad_(), []
+    leaf, shares = images.clone().requires_grad_(), []
     for _ in range(3):
         _wait(images)
         begun = time.perf_counter()
@@ -87,9 +93,9 @@ def issuing_share(model: Callable[[Tensor], Tensor], images: Tensor, width: int)
     return min(shares)
 
 
-def recorded_pace(model: FastModel, images: Tensor, width: int) -> float:
+def recorded_pace(model: FastModel, images: Tensor) -> float:
     """The same from a CUDA graph; 0 where the model cannot be recorded."""
-    leaf = _repeated(images, width).clone().requires_grad_()
+    leaf = images.clone().requires_grad_()
 
     def both() -> None:
         with torch.enable_grad():
@@ -114,19 +120,71 @@ def recorded_pace(model: FastModel, images: Tensor, width: int) -> float:
     return len(leaf) / (time.perf_counter() - begun)
 
 
-def tried(model: TorchClassifier, fast: FastModel, attack: Attack, batch: Batch, width: int) -> list[Trial]:
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What a part of an attack, cut short, gained with float32's gradients, per sample."""
+
+    attack: Attack
+    radius: float
+    batch: Batch
+    start: Tensor
+    gain: Tensor
+
+    @property
+    def standing(self) -> float:
+        """The share of the samples that it left unbroken."""
+        return float((self.start + self.gain < 0).float().mean())
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """The parts of an attack in float32; `right`: the share of all samples that are right at the start."""
+
+    parts: tuple[Reference, ...]
+    right: float
+
+    @property
+    def standing(self) -> float:
+        """The share of all samples that the attack has to go on with to its end, as far as short parts can tell."""
+        return self.right * min((part.standing for part in self.parts), default=1.0)
+
+
+def references(model: Classifier, attack: Attack, batch: Batch, width: int) -> References:
+    """Every part of the attack, run in float32 on samples that are right at the start."""
+    start = _margins(model, batch, width)
+    right = (start < 0).nonzero().squeeze(1)
+    share = len(right) / len(start)
+    batch, start = _first(batch, right[:SAMPLES]), start[right[:SAMPLES]]
+    # without a radius nothing is confirmed, so the model itself is asked throughout
+    parts = [(part, radius) for part, radius in dict.fromkeys(short_parts(attack)) if math.isfinite(radius)]
+    return References(tuple(_reference(model, *part, batch, start, width) for part in parts if len(right)), share)
+
+
+def _reference(model: Classifier, attack: Attack, radius: float, batch: Batch, start: Tensor, width: int) -> Reference:
+    if not isinstance(attack, Budget | Hunt):
+        rows = torch.arange(min(FEW, len(batch)), device=start.device)
+        batch, start = _first(batch, rows), start[rows]
+    return Reference(attack, radius, batch, start, _gain(model, model, attack, radius, batch, start, width))
+
+
+def tried(model: TorchClassifier, fast: FastModel, reference: References, width: int) -> list[Trial]:
     """A trial for every part of the attack that asks the fast version."""
-    with torch.no_grad():
-        start = torch.cat([margin(model(part), labels, labels) for part, labels in _pieces(batch, width)])
-    right = (start < 0).nonzero().squeeze(1)[:SAMPLES]
-    if not len(right):
-        return []
-    batch = Batch(batch.images[right], batch.labels[right], tuple(batch.ids[i] for i in right.tolist()))
-    return [
-        trial
-        for part, radius in dict.fromkeys(short_parts(attack))
-        if (trial := _tried(model, fast, part, radius, batch, start[right], width)) is not None
-    ]
+    return [trial for part in reference.parts if (trial := _tried(model, fast, part, width)) is not None]
+
+
+def _tried(model: TorchClassifier, fast: FastModel, known: Reference, width: int) -> Trial | None:
+    before = model.rough
+    try:
+        model.rough = fast
+        judge = getattr(fast, "judge", model)
+        quick = _gain(model, judge, known.attack, known.radius, known.batch, known.start, width)
+    finally:
+        model.rough = before
+    reached, n = float(known.gain.mean()), len(known.start)
+    if reached <= 0:
+        return None
+    spread = float((quick - known.gain).std()) / math.sqrt(n) if n > 1 else 0.0
+    return Trial(_kind(known.attack), float(quick.mean()) / reached, spread / reached, n)
 
 
 def short_parts(attack: Attack, radius: float = math.nan) -> Iterator[tuple[Attack, float]]:
@@ -146,50 +204,35 @@ def short_parts(attack: Attack, radius: float = math.nan) -> Iterator[tuple[Atta
         yield attack, own
 
 
-def _tried(
-    model: TorchClassifier, fast: FastModel, attack: Attack, radius: float, batch: Batch, start: Tensor, width: int
-) -> Trial | None:
-    if not math.isfinite(radius):  # nothing is confirmed there, so the model itself is asked throughout
-        return None
-    if not isinstance(attack, Budget | Hunt):
-        batch, start = Batch(batch.images[:FEW], batch.labels[:FEW], batch.ids[:FEW]), start[:FEW]
-    before = model.rough
-    try:
-        model.rough = None
-        exact = _gain(model, attack, radius, batch, start, width)
-        model.rough = fast
-        quick = _gain(model, attack, radius, batch, start, width)
-    finally:
-        model.rough = before
-    reached = float(exact.mean())
-    if reached <= 0:
-        return None
-    spread = float((quick - exact).std()) / math.sqrt(len(start)) if len(start) > 1 else 0.0
-    return Trial(_kind(attack), float(quick.mean()) / reached, spread / reached, len(start))
-
-
 def _kind(attack: Attack) -> Hashable:
     if isinstance(attack, Budget):
         return kind_of(attack.climb)
     return kind_of(attack.search) if isinstance(attack, Hunt) else None
 
 
-def _gain(model: TorchClassifier, attack: Attack, radius: float, batch: Batch, start: Tensor, width: int) -> Tensor:
+def _gain(
+    model: Classifier,
+    judge: Callable[[Tensor], Tensor],
+    attack: Attack,
+    radius: float,
+    batch: Batch,
+    start: Tensor,
+    width: int,
+) -> Tensor:
+    """How far the attack raises the margin of each sample towards zero."""
     radii = torch.full_like(start, radius)
     made = attack.attempt(model, batch, Noise.of(0, batch.ids, batch.images.device), radii, width=width)
-    ended = Batch(made.images, batch.labels, batch.ids)
+    return _margins(judge, Batch(made.images, batch.labels, batch.ids), width).clamp_max(0.0) - start
+
+
+def _margins(model: Callable[[Tensor], Tensor], batch: Batch, width: int) -> Tensor:
+    parts = [slice(i, i + width) for i in range(0, len(batch), width)]
     with torch.no_grad():
-        end = torch.cat([margin(model(part), labels, labels) for part, labels in _pieces(ended, width)])
-    return end.clamp_max(0.0) - start
+        return torch.cat([margin(model(batch.images[p]), batch.labels[p], batch.labels[p]) for p in parts])
 
 
-def _repeated(images: Tensor, width: int) -> Tensor:
-    return images[torch.arange(min(width, TIMED_WIDTH), device=images.device) % len(images)]
-
-
-def _pieces(batch: Batch, width: int) -> Iterator[tuple[Tensor, Tensor]]:
-    for i in range(0, len(batch), width):
-        yield batch.images[i : i + width], batch.labels[i : i + width]
+def _first(batch: Batch, rows: Tensor) -> Batch:
+    return Batch(batch.images[rows], batch.labels[rows], tuple(batch.ids[i] for i in rows.tolist()))
 
 
 def _wait(images: Tensor) -> None:

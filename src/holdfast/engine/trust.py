@@ -20,6 +20,7 @@ from holdfast.attacks.shapes import parts_of
 from holdfast.attacks.verdict import is_wrong
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
+from holdfast.core.rounding import percent
 from holdfast.core.types import Batch, Classifier, Flag
 
 ZERO_SHARE = 0.01
@@ -68,7 +69,7 @@ class Sign:
         count, total = tallies.get(self.of, 0), tallies.get(self.among, 0)
         if not total or count / total <= self.limit or (self.tested and not exceeds(count, total, self.limit)):
             return None
-        share = f"{100 * count / total:.1f} %"
+        share = f"{percent(count / total)} %"
         return Flag(self.name, "warning", self.explanation.format(share=share, count=count, total=total))
 
 

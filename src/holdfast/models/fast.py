@@ -13,16 +13,25 @@ Where it `records`, a loop may record its steps as CUDA graphs and keep them in 
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable, Hashable
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from holdfast.core.rounding import percent
 from holdfast.models.classifier import TorchClassifier
+from holdfast.models.compiling import Compilation, Function, asked, in_half
+from holdfast.models.lengths import Lengths, Padded, is_capturing, padded
 
 Speed = Literal["auto", "exact", "eager", "graph", "compile"]
-COMPILING_PAYS = 10_000_000  # passes; a ResNet-18 saves 1 to 2 µs each on an H200 and compiles in 20 seconds
+COMPILED_GAIN = (
+    0.3  # of the time of passes, saved by compiling; measured 0.28 (ConvNeXt-T) to 0.63 (EfficientNet-Lite0)
+)
+COMPILING = 12.0  # seconds to be saved before a process is begun that compiles: it takes 20 to 35, beside the work
+TAKING_OVER = 6.0  # seconds to be saved before what is compiled is taken from the cache
+LEAST_COSINE = 0.9  # of the compiled version's gradients with those of the uncompiled one
 LEAST_AGREEMENT = 0.9  # of predictions with the model itself, on real images
 SCALES = tuple(2.0**power for power in range(14, -13, -2))  # of the largest entry of a sample's gradient at the logits
 HEADROOM = 2.0**4  # how much larger gradients may grow during an attack than on the images the scale was chosen on
@@ -34,34 +43,48 @@ class UnlikeError(RuntimeError):
 
 
 class FastModel:
-    """Logits in float16 arithmetic, with gradients in float32. `words` describe how they are computed."""
+    """Logits in float16 arithmetic, with gradients in float32. `words` describe how they are computed.
+
+    It is asked in few `lengths`. Where much is ahead of it (`expect`), another process compiles it for the length in
+    use, and it takes that over when it is ready and proves as good and faster (`improve`); `notes` say why not.
+    """
 
     def __init__(self, model: TorchClassifier, images: Tensor, *, width: int, speed: Speed) -> None:
-        """`images`: a few real ones, to try it on."""
+        """`images`: real ones, to try it on, as many as it will be asked about at once."""
         self.out_of_range = torch.zeros((), dtype=torch.int64, device=images.device)
         net = copy.deepcopy(model.net).eval()
         without_norms = folded(net)
         self.words = "float16, first layer float32" + ", norms folded" * (without_norms is not net)
         self.weak: frozenset[Hashable] = frozenset()
-        self.plain = in_float16(net, images)
-        self.with_gradients = self.plain if without_norms is net else in_float16(without_norms, images)
+        first = first_layer(model.net, images[:width])
+        self.plain = in_float16(net, first)
+        self.with_gradients = self.plain if without_norms is net else in_float16(without_norms, first)
+        self.speed, self.images = speed, images[:width]
         self.records = speed in ("graph", "compile")
         self.replays: object = None
-        self.compiled: Callable[[Tensor], Tensor] | None = None
-        self.least = width // 2  # smaller batches, which come last, would be compiled again
+        self.lengths = Lengths()
+        self.judge = Padded(model)
+        self.compiled: dict[tuple[int, bool], Function] = {}
+        self.compiling: Compilation | None = None
+        self.attempted: set[bool] = set()
+        self.until: dict[bool, float] = {}  # when the passes expected will be through
+        self.notes: list[str] = []
         # how far a lead may be off: twice what it is on these images; closer calls are the model's own
-        self.error = 2 * max(_compare(model, net, images) for net in (self.plain, self.with_gradients))
-        self.scale = self._found_scale(images)
+        self.error = 2 * max(_compare(model, net, self.images) for net in (self.plain, self.with_gradients))
+        self.scale = self._found_scale(self.images)
         if speed == "compile":
-            self._compile(images, width)
+            self._compile_now(min(width, len(images)))
         self.out_of_range.zero_()
 
     def __call__(self, images: Tensor) -> Tensor:
+        count = len(images)
+        length = count if is_capturing() else self.lengths.fit(count)
         if not (torch.is_grad_enabled() and images.requires_grad):
-            return self._counted(self._compiled_for(images)(images))
+            return self._counted(self._asked(padded(images, length))[:count])
         scaling = Scaling(self.scale, self.out_of_range)
         down: Tensor = _ScaleDown.apply(images, scaling)  # type: ignore[no-untyped-call]
-        up: Tensor = _ScaleUp.apply(self._counted(self._compiled_for(images)(down)), scaling)  # type: ignore[no-untyped-call]
+        logits = self._counted(self._asked(padded(down, length))[:count])
+        up: Tensor = _ScaleUp.apply(logits, scaling)  # type: ignore[no-untyped-call]
         return up
 
     def overflows(self) -> int:
@@ -70,12 +93,72 @@ class FastModel:
         self.out_of_range.zero_()
         return count
 
-    def _compiled_for(self, images: Tensor) -> Callable[[Tensor], Tensor]:
-        if self.compiled is not None and len(images) >= self.least:
-            return self.compiled
+    def expect(self, seconds: float, *, gradients: bool) -> None:
+        """So many seconds of its passes are ahead: where compiling pays, it is begun when the work is under way."""
+        if self.speed == "auto" and gradients not in self.until:
+            self.until[gradients] = time.perf_counter() + seconds
+
+    def improve(self, length: int, *, gradients: bool) -> None:
+        """Between two rounds of a loop: begins to compile what pays, and takes over what is ready."""
+        compiling = self.compiling
+        if compiling is not None and compiling.is_over:
+            self.compiling = None
+            if self._saves(compiling.gradients) > TAKING_OVER:
+                self._take_over(compiling)
+        if self.compiling is None and gradients not in self.attempted:
+            begun = Compilation(self.with_gradients, self._probe(length), gradients=gradients)
+            if self._saves(gradients) > (TAKING_OVER if begun.is_cached else COMPILING):
+                self.attempted.add(gradients)
+                self.compiling = begun.start()
+
+    def _saves(self, gradients: bool) -> float:
+        """Seconds that a compiled version would save of what is expected."""
+        return COMPILED_GAIN * (self.until.get(gradients, 0.0) - time.perf_counter())
+
+    def _compile_now(self, length: int) -> None:
+        for gradients in (True, False):
+            self._take_over(Compilation(self.with_gradients, self._probe(length), gradients=gradients))
+
+    def _take_over(self, compilation: Compilation) -> None:
+        """Uses what was compiled where it answers as before, and faster."""
+        images, gradients = compilation.images, compilation.gradients
+        compiled = compilation.compiled()
+        if compiled is None:
+            self.notes.append(f"not compiled: {compilation.error}")
+            return
+        if self._is_unlike(compiled, images, gradients):
+            self.notes.append("not compiled: the compiled version answers unlike this one")
+            return
+        before = _seconds(lambda: asked(self._uncompiled, images, gradients=gradients))
+        after = _seconds(lambda: asked(compiled, images, gradients=gradients))
+        if after < before:
+            self.compiled[len(images), gradients] = compiled
+            self.lengths.forget(len(images))
+            self.replays = None
+            self.words = self.words.removesuffix(", compiled") + ", compiled"
+
+    def _is_unlike(self, compiled: Function, images: Tensor, gradients: bool) -> bool:
+        known, gradient = asked(self._uncompiled, images, gradients=gradients, scale=self.scale)
+        logits, other = asked(compiled, images, gradients=gradients, scale=self.scale)
+        off = logits - known
+        if not bool(off.isfinite().all()) or float((off.amax(dim=1) - off.amin(dim=1)).max()) > 2 * self.error:
+            return True
+        if gradient is None or other is None:
+            return False
+        alike = nn.functional.cosine_similarity(gradient.flatten(1).double(), other.flatten(1).double(), dim=1)
+        return float(alike.median()) < LEAST_COSINE
+
+    def _probe(self, length: int) -> Tensor:
+        return self.images[torch.arange(length, device=self.images.device) % len(self.images)]
+
+    def _asked(self, images: Tensor) -> Tensor:
+        function = self.compiled.get((len(images), torch.is_grad_enabled() and images.requires_grad))
+        chosen = self._uncompiled if function is None else function
+        return chosen(images) if is_capturing() else self.lengths.timed(len(images), lambda: chosen(images))
+
+    def _uncompiled(self, images: Tensor) -> Tensor:
         # without gradients and not compiled, a norm is quicker than the bias it would be folded into
-        net = self.with_gradients if torch.is_grad_enabled() else self.plain
-        return lambda given: _autocast(net, given)
+        return in_half(self.with_gradients if torch.is_grad_enabled() else self.plain, images)
 
     def _counted(self, logits: Tensor) -> Tensor:
         self.out_of_range.add_((~logits.detach().isfinite().all(dim=1)).sum())
@@ -94,14 +177,6 @@ class FastModel:
             if not int(self.out_of_range):
                 return scale / HEADROOM
         raise UnlikeError("its gradients leave the range of float16")
-
-    def _compile(self, images: Tensor, width: int) -> None:
-        self.compiled = torch.compile(lambda given: _autocast(self.with_gradients, given), dynamic=True)
-        probe = images.new_zeros((width, *images.shape[1:])).requires_grad_()
-        torch.autograd.grad(self(probe).sum(), probe)
-        with torch.no_grad():
-            self(probe.detach())
-        self.words += ", compiled"
 
 
 class Scaling:
@@ -149,44 +224,54 @@ class _ScaleDown(torch.autograd.Function):
         return gradient.float() / factor, None
 
 
-def in_float16(net: nn.Module, images: Tensor) -> nn.Module:
-    """The network with the weights of its layers in float16, but for the first; changes the network given."""
+def in_float16(net: nn.Module, first: str) -> nn.Module:
+    """The network with the weights of its layers in float16, but for the one named; changes the network given."""
     net = net.requires_grad_(False).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    first = first_layer(net, images)
-    if first is not None:
-        keep_in_float32(first)
-    for part in net.modules():
-        if isinstance(part, LAYERS) and part is not first and not _is_hooked(part):
+    for name, part in net.named_modules():
+        if isinstance(part, LAYERS) and name != first and not _is_hooked(part):
             for parameter in part.parameters(recurse=False):
                 if parameter.dtype == torch.float32:
                     parameter.data = parameter.data.half()
+    if first not in dict(net.named_modules()):
+        return net
+    above, _, own = first.rpartition(".")
+    parent = net.get_submodule(above)
+    setattr(parent, own, InFloat32(getattr(parent, own)))
     return net
 
 
-def first_layer(net: nn.Module, images: Tensor) -> nn.Module | None:
-    """The layer that meets the images first; None where the network has no such layers."""
-    met: list[nn.Module] = []
-    layers = [part for part in net.modules() if isinstance(part, LAYERS)]
-    hooks = [layer.register_forward_pre_hook(lambda layer, _: met.append(layer)) for layer in layers]
+def first_layer(net: nn.Module, images: Tensor) -> str:
+    """The name of the layer that meets the images first; empty where the network has no such layers."""
+    met: list[str] = []
+    layers = [(name, part) for name, part in net.named_modules() if isinstance(part, LAYERS)]
+    hooks = [part.register_forward_pre_hook(lambda *_, name=name: met.append(name)) for name, part in layers]
     try:
         with torch.no_grad():
-            net(images[:2])
+            net(images)
     finally:
         for hook in hooks:
             hook.remove()
-    return met[0] if met else None
+    return met[0] if met else ""
 
 
-def keep_in_float32(layer: nn.Module) -> None:
-    """Has a layer compute in float32, whatever is around it."""
-    forward = layer.forward
+class InFloat32(nn.Module):
+    """A layer that computes in float32, whatever is around it."""
 
-    def in_float32(values: Tensor) -> Tensor:
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, values: Tensor) -> Tensor:
         with torch.autocast(values.device.type, enabled=False):
-            result: Tensor = forward(values.float())
+            result: Tensor = self.layer(values.float())
         return result
 
-    layer.forward = in_float32
+    def __getattr__(self, name: str) -> Any:
+        """Weights and settings are the layer's: some networks look at them."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("layer"), name)
 
 
 def folded(net: nn.Module) -> nn.Module:
@@ -200,18 +285,11 @@ def folded(net: nn.Module) -> nn.Module:
     return fused.requires_grad_(False)
 
 
-def settled_speed(speed: Speed, passes: int) -> Speed:
-    """What `auto` means for so many passes."""
-    if speed != "auto":
-        return speed
-    return "compile" if passes >= COMPILING_PAYS else "graph"
-
-
 def fast_version(
     model: TorchClassifier, images: Tensor, *, width: int, speed: Speed, said: Callable[[str], None]
 ) -> FastModel | None:
     """The fastest version of the model that works here; None where that is the model itself."""
-    ways: tuple[Speed, ...] = (speed, "graph", "eager") if speed != "eager" else ("eager",)
+    ways: tuple[Speed, ...] = (speed, "graph", "eager") if speed == "compile" else (speed,)
     for way in dict.fromkeys(ways):
         try:
             return FastModel(model, images, width=width, speed=way)
@@ -225,20 +303,26 @@ def fast_version(
     return None
 
 
-def _autocast(net: nn.Module, images: Tensor) -> Tensor:
-    with torch.autocast(images.device.type, torch.float16, cache_enabled=False):
-        logits: Tensor = net(images.contiguous(memory_format=torch.channels_last))
-    return logits.float()
+def _seconds(work: Callable[[], object]) -> float:
+    """Of the quickest of three."""
+    times = []
+    for _ in range(3):
+        begun = time.perf_counter()
+        work()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - begun)
+    return min(times)
 
 
 def _compare(model: TorchClassifier, net: nn.Module, images: Tensor) -> float:
     """The largest difference of two logits' gap; an error where predictions differ."""
     with torch.no_grad():
         exact = model(images)
-        logits = _autocast(net, images)
+        logits = in_half(net, images)
     agreement = float((logits.argmax(1) == exact.argmax(1)).float().mean())
     if not bool(logits.isfinite().all()) or agreement < LEAST_AGREEMENT:
-        raise UnlikeError(f"only {100 * agreement:.0f} % of its predictions are those of the model")
+        raise UnlikeError(f"only {percent(agreement, 0)} % of its predictions are those of the model")
     off = logits - exact
     return float((off.amax(dim=1) - off.amin(dim=1)).max())
 

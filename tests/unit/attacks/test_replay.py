@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from holdfast.attacks.attack import Attack
-from holdfast.attacks.replay import LEAST, Replays, fitting
+from holdfast.attacks.replay import Replays
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch
@@ -106,36 +106,6 @@ def test_a_rough_model_that_sleeps_misses_nothing_the_model_sees_at_the_end(
     attack = registry.build(registry.bind("attack", "pgd-linf:radius=0.05,steps=10,loss=margin"))
     made = attack.attempt(model, batch, Noise.of(0, batch.ids), torch.full((40,), 0.05), width=64)
     assert bool(made.broken.all())
-
-
-def test_a_flight_has_the_width_or_a_half_or_a_quarter_of_it() -> None:
-    assert [fitting(count, 512) for count in (512, 300, 257, 256, 130, 100, 40, 3)] == [
-        512,
-        512,
-        512,
-        256,
-        256,
-        128,
-        64,
-        LEAST,
-    ]
-    assert fitting(5, 20) == 20
-
-
-def test_a_fine_flight_has_at_most_an_eighth_of_its_places_empty() -> None:
-    assert [fitting(count, 1024, parts=16) for count in (1024, 961, 960, 785, 513, 512, 300)] == [
-        1024,
-        1024,
-        960,
-        832,
-        576,
-        512,
-        320,
-    ]
-    for count in range(1, 129):
-        size = fitting(count, 128, parts=16)
-        assert size >= count
-        assert size <= LEAST or size - count < size / 8, (count, size)
 
 
 def test_a_threat_that_looks_at_values_is_not_recorded() -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from holdfast.core.errors import Misuse
-from holdfast.engine.device import pick_device
+from holdfast.engine.device import full_precision, pick_device
 
 FAULTS = """
 import resource, torch, sys
@@ -46,3 +46,14 @@ def test_a_device_that_is_not_there_is_a_clear_error() -> None:
     if not torch.cuda.is_available():
         with pytest.raises(Misuse, match="no device `cuda` here"):
             pick_device("cuda")
+
+
+def test_full_precision_sets_what_it_changes_back() -> None:
+    def state() -> tuple[object, ...]:
+        cuda = torch.backends.cuda
+        return torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision(), cuda.cudnn_sdp_enabled()
+
+    before = state()
+    with full_precision():
+        assert state() == (False, "highest", False)
+    assert state() == before

@@ -20,7 +20,7 @@ from holdfast.engine import fast_versions
 from holdfast.engine.evaluate import Evaluation
 from holdfast.engine.fast_versions import FastVersions
 from holdfast.engine.jobs import Wanted, Workshop
-from holdfast.engine.precision import QUERIES, STEPS, short_parts, tried
+from holdfast.engine.precision import QUERIES, STEPS, Trial, references, short_parts, tried
 from holdfast.engine.watch import Silent
 from holdfast.models import TorchClassifier, wrap
 from holdfast.models.fast import FastModel
@@ -55,6 +55,9 @@ class Same:
     def __call__(self, images: Tensor) -> Tensor:
         return self.model(images)
 
+    def expect(self, seconds: float, *, gradients: bool) -> None:
+        self.expected = {**getattr(self, "expected", {}), gradients: seconds}
+
     def overflows(self) -> int:
         count, self.count = self.count, 0
         return count
@@ -69,13 +72,17 @@ class Coarse(Same):
         return self.model(images + ((images * 64).round() / 64 - images).detach())
 
 
+def trials(model: TorchClassifier, fast: Same, text: str, batch: Batch) -> list[Trial]:
+    return tried(model, fast, references(model, attack(text), batch, 32), 32)  # type: ignore[arg-type]
+
+
 ATTACKS = ("pgd-linf:radius=0.5/255", "apgd-t-l2:radius=0.02,targets=3", "square-linf:radius=0.5/255,queries=100")
 
 
 @pytest.mark.parametrize("text", ATTACKS)
 def test_the_model_itself_gains_what_it_gains(text: str) -> None:
     model = curved()
-    (trial,) = tried(model, Same(model), attack(text), batch_of(model), 32)  # type: ignore[arg-type]
+    (trial,) = trials(model, Same(model), text, batch_of(model))
     assert trial.gain == pytest.approx(1.0, abs=0.02)
     assert not trial.is_weaker
     assert model.rough is None, "left as it was"
@@ -84,7 +91,7 @@ def test_the_model_itself_gains_what_it_gains(text: str) -> None:
 @pytest.mark.parametrize("text", ATTACKS)
 def test_a_version_that_loses_small_perturbations_is_weaker(text: str) -> None:
     model = curved()
-    (trial,) = tried(model, Coarse(model), attack(text), batch_of(model), 32)  # type: ignore[arg-type]
+    (trial,) = trials(model, Coarse(model), text, batch_of(model))
     assert trial.is_weaker, trial
 
 
@@ -105,14 +112,14 @@ def test_a_sweep_is_tried_at_its_smallest_radius() -> None:
 def deciding(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[object, str]]:
     """What is decided for a job on `fashion-mnist-2k`, with a given fast version."""
 
-    def decided(made: type[Same], text: str, *, pace: float = 100.0) -> tuple[object, str]:
+    def decided(made: type[Same], text: str, *, pace: float = 100.0, ahead: int = 0) -> tuple[object, str]:
         monkeypatch.setattr(fast_versions, "fast_version", lambda model, *_, **__: made(model))
         monkeypatch.setattr(fast_versions, "issuing_share", lambda *_: 0.0)
         monkeypatch.setattr(fast_versions, "pace", lambda model, *_: 1000.0 if isinstance(model, Same) else pace)
         workshop = Workshop(torch.device("cpu"))
         scenario = registry.scenario(f"fashion-mnist-2k+{text}")
         job = workshop.job(registry.bind("model", "fashion-standard"), scenario, Wanted(samples=200))
-        fast = FastVersions(torch.device("cpu")).version(job, "auto", 64, 0, lambda _: None)
+        fast = FastVersions(torch.device("cpu")).version(job, "auto", 64, ahead, lambda _: None)
         return fast, job.footer.facts["gradients"]
 
     return decided
@@ -150,6 +157,18 @@ def test_a_part_for_which_it_is_weaker_takes_the_model(deciding: Any) -> None:
 def test_a_slower_version_or_a_short_job_stays_in_float32(deciding: Any) -> None:
     assert deciding(Same, "pgd-linf:radius=2/255,steps=40", pace=999.0)[0] is None
     assert "too short" in deciding(Same, "pgd-linf:radius=2/255,steps=10")[1]
+
+
+def test_a_job_is_short_where_the_attack_breaks_nearly_all_at_once(deciding: Any) -> None:
+    """The same passes at most, but few samples are left to take them."""
+    assert isinstance(deciding(Same, "pgd-linf:radius=1/255,steps=40")[0], Same)
+    assert "too short" in deciding(Same, "pgd-linf:radius=64/255,steps=40")[1]
+
+
+def test_a_fast_version_is_told_what_is_ahead_of_it(deciding: Any) -> None:
+    fast, _ = deciding(Same, "pgd-linf:radius=1/255,steps=40", ahead=100_000)
+    assert 20 < fast.expected[True] <= 100.0, "passes at the pace of the fast version"
+    assert fast.expected[False] < 0.1 * fast.expected[True]
 
 
 def test_a_version_whose_trial_overflows_is_refused(deciding: Any) -> None:
@@ -190,5 +209,5 @@ def test_predictions_decide_who_is_attacked_in_a_trial() -> None:
     model = curved()
     batch = batch_of(model)
     wrong = Batch(batch.images, (batch.labels + 1) % 10, batch.ids)
-    assert tried(model, Same(model), attack("pgd-linf"), wrong, 32) == []  # type: ignore[arg-type]
+    assert trials(model, Same(model), "pgd-linf", wrong) == []
     assert np.isfinite(float(batch.images.mean()))

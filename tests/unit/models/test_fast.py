@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.models import TorchClassifier, wrap
-from holdfast.models.fast import COMPILING_PAYS, FastModel, UnlikeError, fast_version, folded, settled_speed
+from holdfast.models.fast import FastModel, UnlikeError, fast_version, folded
 
 
 class Net(nn.Module):
@@ -30,12 +30,6 @@ def made(net: nn.Module | None = None) -> TorchClassifier:
 @pytest.fixture(autouse=True)
 def quiet() -> None:
     warnings.filterwarnings("ignore", message=".*autocast.*")
-
-
-def test_auto_compiles_only_where_so_many_passes_pay_for_it() -> None:
-    assert settled_speed("auto", COMPILING_PAYS) == "compile"
-    assert settled_speed("auto", COMPILING_PAYS - 1) == "graph"
-    assert settled_speed("exact", COMPILING_PAYS) == "exact"
 
 
 def test_it_answers_like_the_model_and_leaves_the_model_alone() -> None:

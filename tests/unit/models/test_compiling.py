@@ -1,0 +1,146 @@
+"""A compiled version works in the background and is taken over only where it is as good and faster."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from holdfast.models import TorchClassifier, fast, wrap
+from holdfast.models.compiling import CACHE, Compilation, _name, asked
+from holdfast.models.fast import FastModel, InFloat32
+
+
+def made() -> TorchClassifier:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 3))
+    return wrap(net, name="net", classes=3, channels=1)
+
+
+class Ready:
+    """A compilation that is over."""
+
+    is_over, is_cached, error = True, False, "no such kernel"
+
+    def __init__(self, made: Callable[[Tensor], Tensor] | None, images: Tensor, gradients: bool) -> None:
+        self.made, self.images, self.gradients = made, images, gradients
+
+    def start(self) -> Ready:
+        return self
+
+    def compiled(self) -> Callable[[Tensor], Tensor] | None:
+        return self.made
+
+
+def version(seconds: float) -> FastModel:
+    """A fast version with so many seconds ahead of it."""
+    made_fast = FastModel(made(), torch.rand(8, 1, 8, 8), width=8, speed="auto")
+    made_fast.expect(seconds, gradients=True)
+    return made_fast
+
+
+def improved(asked: FastModel, monkeypatch: pytest.MonkeyPatch, compiled: object, times: float = 0.5) -> FastModel:
+    """After some rounds, when what is compiled takes so many `times` as long."""
+    seconds = iter([1.0, times] * 4)
+    monkeypatch.setattr(fast, "_seconds", lambda _: next(seconds))
+    monkeypatch.setattr(fast, "Compilation", lambda _, images, *, gradients: Ready(compiled, images, gradients))  # type: ignore[arg-type]
+    for _ in range(3):
+        asked.improve(8, gradients=True)
+    return asked
+
+
+def test_what_is_compiled_is_taken_over_and_the_words_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = version(3600.0)
+    improved(asked, monkeypatch, asked._uncompiled)
+    assert (8, True) in asked.compiled
+    assert asked.words.endswith(", compiled")
+    assert asked.replays is None, "steps are recorded anew"
+
+
+def test_without_much_ahead_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = version(10.0)
+    improved(asked, monkeypatch, asked._uncompiled)
+    assert not asked.compiled
+    assert not asked.attempted
+
+
+@pytest.mark.parametrize("fault", ["wrong logits", "wrong gradients", "failed", "slower"])
+def test_what_is_unlike_failed_or_slower_is_not_used(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    asked = version(3600.0)
+
+    def other(images: Tensor) -> Tensor:
+        logits = asked._uncompiled(images)
+        if fault == "wrong logits":
+            return logits + 5 * torch.arange(3)
+        return (logits.detach() * 2 - logits) if fault == "wrong gradients" else logits
+
+    improved(asked, monkeypatch, None if fault == "failed" else other, 1.5 if fault == "slower" else 0.5)
+    assert asked.attempted, "tried once"
+    assert not asked.compiled
+    assert "compiled" not in asked.words
+    assert bool(asked.notes) == (fault != "slower")
+
+
+def test_a_network_that_cannot_be_handed_over_is_told() -> None:
+    net = nn.Flatten()
+    net.forward = lambda images: images.flatten(1)  # type: ignore[method-assign]
+    begun = Compilation(net, torch.rand(2, 1, 8, 8), gradients=True).start()
+    assert begun.is_over
+    assert begun.compiled() is None
+    assert begun.error
+
+
+class Broken(nn.Module):
+    def forward(self, images: Tensor) -> Tensor:
+        raise RuntimeError("no such kernel")
+
+
+def test_the_other_process_gives_its_last_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CACHE, str(tmp_path))
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    monkeypatch.setattr(Broken, "__module__", "test_compiling")
+    monkeypatch.setitem(sys.modules, "test_compiling", sys.modules[__name__])
+    begun = Compilation(Broken(), torch.rand(2, 1, 8, 8), gradients=False).start()
+    assert begun.compiled() is None
+    assert "no such kernel" in begun.error
+    assert not begun.is_cached
+
+
+def test_cancelling_ends_the_other_process() -> None:
+    begun = Compilation(nn.Flatten(), torch.rand(2, 1, 8, 8), gradients=False).start()
+    begun.cancel()
+    assert begun.is_over
+
+
+def test_one_name_for_one_network_and_shape() -> None:
+    def name(net: nn.Module, n: int, gradients: bool = True) -> str:
+        return _name(net, torch.rand(n, 1, 8, 8), gradients)
+
+    net, same = made().net, copy.deepcopy(made().net)
+    nn.init.zeros_(next(same.parameters()))
+    assert name(net, 8) == name(same, 8), "weights do not matter"
+    others = {name(net, 4), name(net, 8, gradients=False), name(nn.Sequential(net, nn.ReLU()), 8), name(net, 8)}
+    assert len(others) == 4
+
+
+def test_a_layer_in_float32_shows_its_weights(tmp_path: Path) -> None:
+    layer = InFloat32(nn.Conv2d(1, 2, 3))
+    assert layer.weight.shape == (2, 1, 3, 3)
+    with pytest.raises(AttributeError):
+        _ = layer.nothing
+    torch.save(layer, tmp_path / "layer.pt")
+    again = torch.load(tmp_path / "layer.pt", weights_only=False)
+    torch.testing.assert_close(again(torch.ones(1, 1, 4, 4)), layer(torch.ones(1, 1, 4, 4)))
+
+
+def test_asked_gives_logits_and_their_scaled_gradient() -> None:
+    images = torch.rand(2, 1, 1, 3)
+    logits, gradient = asked(lambda given: given.flatten(1), images, gradients=True, scale=4.0)
+    assert gradient is not None
+    torch.testing.assert_close(gradient.flatten(1), 4 * logits.softmax(1))
+    assert asked(lambda given: given.flatten(1), images, gradients=False)[1] is None
