@@ -57,10 +57,10 @@ def main() -> None:
     timed("213 settings x 10,000 models: every line at once", lambda: fit_columns(large, "s0"))
     timed("213 settings x 10,000 models: every line alone, with τ, MAE and ER", lambda: every_fit(large), within=10)
     timed("1,000 refits over models for 213 settings x 10,000 models", lambda: column_bands(large, "s0"), within=10)
-    timed("ranks of 10,000 models from counts, 1,000 draws", lambda: rank_intervals_of_scores(large, "s0"))
+    timed("ranks of 10,000 models from counts", lambda: rank_intervals_of_scores(large, "s0"))
     random = np.random.default_rng(0)
     answers = random.random((204, 10_000)) < np.linspace(0.5, 0.9, 204)[:, None]
-    timed("ranks of 204 models from 10,000 answers each, 1,000 draws", lambda: rank_intervals(testbed.models, answers))
+    timed("ranks of 204 models from 10,000 answers each", lambda: rank_intervals(testbed.models, answers))
     labels = random.integers(0, 10, 10_000)
     said = np.where(answers[::4], labels, random.integers(0, 10, (51, 10_000))).astype(float)
     names = [f"m{i}" for i in range(51)]

@@ -14,6 +14,8 @@ import torch
 from hypothesis import settings
 from torch import Tensor, nn
 
+os.environ.pop("COLUMNS", None)  # pytest-xdist sets it, and tables would be cut to that width
+
 from holdfast.__main__ import main
 from holdfast.core.types import Batch, Flag, ModelCard
 from holdfast.models import TorchClassifier, wrap

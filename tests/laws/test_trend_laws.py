@@ -161,9 +161,9 @@ def test_effective_robustness_of_the_fit_set_has_mean_zero_in_its_own_space(seed
 def test_r2_lies_between_0_and_1_and_does_not_mind_affine_changes(seed: int) -> None:
     made = drawn_table(seed)
     shifts = (Shift("s", "c", "d"),)
-    found = r2_matrix(made, shifts, accuracy="a", robustness="b", draws=20)
+    found = r2_matrix(made, shifts, accuracy="a", robustness="b")
     moved = Table(made.models, made.settings, 0.1 + 0.5 * made.values, made.counts)
-    again = r2_matrix(moved, shifts, accuracy="a", robustness="b", draws=20)
+    again = r2_matrix(moved, shifts, accuracy="a", robustness="b")
     assert ((found.values >= 0) & (found.values <= 1)).all()
     assert ((found.low >= 0) & (found.high <= 1) & (found.low <= found.high)).all()
     np.testing.assert_allclose(found.values, again.values, atol=1e-9)
@@ -183,12 +183,12 @@ def test_the_upper_limit_is_a_share(seed: int, slope: float, intercept: float) -
 def test_ranks_are_places_inside_their_intervals(seed: int, models: int, samples: int) -> None:
     correct = np.random.default_rng(seed).random((models, samples)) < 0.6
     names = [f"m{i}" for i in range(models)]
-    found = rank_intervals(names, correct, draws=60, seed=seed)
+    found = rank_intervals(names, correct)
     assert sorted(each.model for each in found) == sorted(names)
     for each in found:
         assert 1 <= each.low <= each.rank <= each.high <= models
         assert each.rank == 1 + sum(other.score > each.score for other in found)
-    again = {each.model: each for each in rank_intervals(names[::-1], correct[::-1], draws=60, seed=seed)}
+    again = {each.model: each for each in rank_intervals(names[::-1], correct[::-1])}
     assert [again[each.model] for each in found] == list(found)
 
 

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import optimize, special, stats
 
 from holdfast.core.intervals import wilson
-from holdfast.metrics.intervals import mcnemar, paired_difference
+from holdfast.metrics.intervals import exact_bounds, mcnemar, paired_difference, share_intervals, unpaired_difference
 
 
 @pytest.mark.parametrize(
     ("successes", "n", "low", "high"),
-    # Newcombe 1998, "Two-sided confidence intervals for the single proportion", Table I, method 3 (Wilson)
-    [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
+    # Newcombe 1998, "Two-sided confidence intervals for the single proportion", Table I, method 4 (Wilson, corrected)
+    [(81, 263, 0.2535, 0.3682), (15, 148, 0.0598, 0.1644), (0, 20, 0.0, 0.2005), (1, 29, 0.0018, 0.1963)],
 )
 def test_wilson_gives_the_published_intervals(successes: int, n: int, low: float, high: float) -> None:
     score = wilson(successes, n)
@@ -29,7 +29,7 @@ def test_wilson_gives_the_published_intervals(successes: int, n: int, low: float
 def test_wilson_agrees_with_scipy_and_contains_the_share(pair: tuple[int, int]) -> None:
     successes, n = pair
     score = wilson(successes, n)
-    theirs = stats.binomtest(successes, n).proportion_ci(method="wilson")
+    theirs = stats.binomtest(successes, n).proportion_ci(method="wilsoncc")
     assert score.low == pytest.approx(theirs.low, abs=1e-9)
     assert score.high == pytest.approx(theirs.high, abs=1e-9)
     assert 0 <= score.low <= score.value <= score.high <= 1
@@ -81,3 +81,95 @@ def test_the_paired_difference_turns_with_its_arguments(counts: tuple[int, int, 
 def test_mcnemar_is_the_exact_binomial_test(only_one: int, only_other: int) -> None:
     expected = stats.binomtest(only_one, only_one + only_other).pvalue if only_one + only_other else 1.0
     assert mcnemar(only_one, only_other) == pytest.approx(expected, rel=1e-9)
+
+
+@given(st.tuples(*[st.integers(0, 60)] * 4).filter(lambda counts: sum(counts) > 0))
+def test_a_paired_interval_leaves_out_0_where_and_only_where_the_test_rejects_it(counts: tuple[int, ...]) -> None:
+    score = paired_difference(*pairs(*counts))
+    assert (score.low > 0 or score.high < 0) == (mcnemar(counts[1], counts[2]) < 0.05)
+
+
+def test_eleven_against_three_of_a_hundred_show_no_difference() -> None:
+    score = paired_difference(*pairs(40, 11, 3, 46))
+    assert mcnemar(11, 3) == pytest.approx(0.0574, abs=1e-4)
+    assert score.low <= 0 < score.high
+
+
+@pytest.mark.parametrize("counts", [(20, 12, 2, 16), (36, 1, 7, 0), (43, 0, 1, 0), (3, 9, 0, 1)])
+def test_the_ends_of_the_paired_interval_are_where_the_score_test_rejects(counts: tuple[int, int, int, int]) -> None:
+    """Tango's closed form against a search for the likeliest shares under a difference."""
+    _, only_one, only_other, _ = counts
+    n = sum(counts)
+    score = paired_difference(*pairs(*counts))
+
+    def unlikely(rare: float, at: float) -> float:
+        terms = (only_one, rare + at), (only_other, rare), (n - only_one - only_other, 1 - 2 * rare - at)
+        return -float(sum(special.xlogy(count, share) for count, share in terms))
+
+    def z(at: float) -> float:
+        limits = (max(0.0, -at), (1 - at) / 2)
+        found = optimize.minimize_scalar(
+            unlikely, args=(at,), bounds=limits, method="bounded", options={"xatol": 1e-12}
+        )
+        return (only_one - only_other - n * at) / math.sqrt(n * (2 * found.x + at - at * at))
+
+    for end, sign in ((score.low, 1), (score.high, -1)):
+        if abs(end) < 1 and end != 0:  # 0 is tested exactly
+            assert sign * z(end) == pytest.approx(1.959964, abs=2e-3)
+
+
+def test_two_models_that_never_differ_are_known_to_the_closed_form() -> None:
+    score, z = paired_difference(*pairs(43, 0, 0, 1)), 1.959964
+    assert score.high == -score.low == pytest.approx(z * z / (44 + z * z), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "low", "high"),
+    # Newcombe 1998, "Interval estimation for the difference between independent proportions", Table II, method 6
+    [((56, 70), (48, 80), 0.0528, 0.3382), ((9, 10), (3, 10), 0.1700, 0.8406)],
+)
+def test_the_unpaired_interval_is_that_of_miettinen_and_nurminen(
+    one: tuple[int, int], other: tuple[int, int], low: float, high: float
+) -> None:
+    made = unpaired_difference(*one, *other)
+    assert made.difference.low == pytest.approx(low, abs=5e-4)
+    assert made.difference.high == pytest.approx(high, abs=5e-4)
+
+
+@given(st.integers(1, 80), st.integers(1, 80), st.data())
+def test_an_unpaired_interval_and_its_p_say_the_same(n: int, m: int, data: st.DataObject) -> None:
+    right, other = data.draw(st.integers(0, n)), data.draw(st.integers(0, m))
+    made, back = unpaired_difference(right, n, other, m), unpaired_difference(other, m, right, n)
+    score = made.difference
+    assert (score.low > 0 or score.high < 0) == (made.p < 0.05)
+    assert -1 <= score.low <= score.value <= score.high <= 1
+    assert (score.low, score.high, made.p) == pytest.approx(
+        (-back.difference.high, -back.difference.low, back.p), abs=1e-9
+    )
+    pooled = (right + other) / (n + m)
+    variance = pooled * (1 - pooled) * (1 / n + 1 / m) * (n + m) / (n + m - 1)
+    z = abs(right / n - other / m) / math.sqrt(variance) if variance else 0.0
+    assert made.p == pytest.approx(2 * stats.norm.sf(z), abs=1e-9), "the pooled test of two shares"
+
+
+@given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_exact_bounds_are_those_of_scipy(pair: tuple[int, int]) -> None:
+    low, high = exact_bounds([pair[0]], [pair[1]], 0.05)
+    theirs = stats.binomtest(*pair).proportion_ci(method="exact")
+    assert (low[0], high[0]) == pytest.approx((theirs.low, theirs.high), abs=1e-9)
+
+
+@given(st.lists(st.integers(1, 300).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), min_size=1))
+def test_many_shares_have_the_bounds_of_one(counts: list[tuple[int, int]]) -> None:
+    right, n = np.array(counts).T
+    low, high = share_intervals(right / n, n)
+    expected = [wilson(int(k), int(m)) for k, m in counts]
+    assert list(zip(low, high, strict=True)) == [pytest.approx((each.low, each.high)) for each in expected]
+
+
+@pytest.mark.parametrize("counts", [(10, 10, 0, 10), (0, 20, 0, 30), (5, 56, 0, 29), (190, 200, 150, 180)])
+def test_the_unpaired_interval_is_that_of_statsmodels(counts: tuple[int, int, int, int]) -> None:
+    proportion = pytest.importorskip("statsmodels.stats.proportion")
+    low, high = proportion.confint_proportions_2indep(*counts, method="score", compare="diff", correction=True)
+    made = unpaired_difference(*counts).difference
+    assert (made.low, made.high) == pytest.approx((low, high), abs=1e-3)

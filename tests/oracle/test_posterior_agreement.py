@@ -62,7 +62,7 @@ def test_equal_predictions_agree_fully_at_no_temperature() -> None:
     made = posterior_agreement(one, 3 * one)
     assert made.beta.value == math.inf
     assert made.score.value == made.score.high == math.log(4)
-    assert math.log(4) - 0.15 < made.score.low < math.log(4)  # 200 samples cannot exclude a few that differ
+    assert math.log(4) - 0.2 < made.score.low < math.log(4)  # 200 samples cannot exclude a few that differ
     assert made.record()["beta"] == "inf"
 
 

@@ -61,7 +61,8 @@ def test_a_board_truncates_where_asked(run) -> None:
 def test_boards_print_json_and_latex(run) -> None:
     record = json.loads(run("board", "multirobustbench", "--json").out)
     assert record["sort"] == "cr-ind-avg"
-    assert record["scores"][0]["model"] == "madaan2020-rst-l1-l2-linf"
+    assert record["scores"][0]["model"] == "Madaan2021Learning_MNG-AC-RST"
+    assert record["scores"][0]["also"] == ["madaan2020-rst-l1-l2-linf"]
     assert all(score["source"] for score in record["scores"] if score["value"] is not None)
     latex = run("board", "multirobustbench", "--latex").out
     assert latex.startswith(r"\begin{tabular}{rlrrrrrll}")
@@ -72,7 +73,7 @@ def test_an_unknown_board_suggests(run) -> None:
     said = run("board", "imagenet-testbet")
     assert said.code == 2
     assert "did you mean `imagenet-testbed`" in said.err
-    assert run("board", "demo").code == 2
+    assert "holdfast evaluate fashion-standard fashion-noise fashion-at-linf --suite demo" in run("board", "demo").err
 
 
 def test_a_fresh_install_has_a_trend_over_180_models(run) -> None:
@@ -93,7 +94,7 @@ def test_a_fresh_install_has_a_trend_over_180_models(run) -> None:
     [
         (["--x", "imagenets", "--y", "average-pgd"], "no setting named `imagenets`"),
         (["--x", "imagenet", "--y", "imagenetv2-effective-robustness"], "is no share but in points"),
-        ([*TESTBED, "--fit", "STANDARD"], "--fit is a fact such as type=STANDARD"),
+        ([*TESTBED, "--fit", "STANDARD"], "no model named `STANDARD`"),
         ([*TESTBED, "--fit", "type=ODD"], "no model has type=ODD"),
         ([*TESTBED, "--zero", "ignore"], "--zero is piecewise, clip or drop"),
         ([*TESTBED, "--benchmark", "imagenet-testbet"], "no benchmark named `imagenet-testbet`"),

@@ -29,7 +29,7 @@ from holdfast.site.policy import digest, site_policy
 from holdfast.site.scripts import inline_json
 from holdfast.store.store import Store
 from holdfast.trends.bands import band
-from holdfast.trends.fits import fit
+from holdfast.trends.fits import fit, near_zero
 from holdfast.trends.robustness import effective_robustness
 from holdfast.trends.spaces import SPACES
 
@@ -243,6 +243,22 @@ def test_a_pair_of_scores_that_python_did_not_fit_is_fitted_alike(opened: Any, p
     assert plane["mae"] == pytest.approx(expected_plane.mae, rel=1e-2)
 
 
+def test_a_fit_that_means_little_says_so_under_the_plot(opened: Any, shifts: Path) -> None:
+    seen = opened(shifts, "scatter")
+
+    def said(fit: dict[str, object], what: str) -> list[str]:
+        ask = "([fit, what]) => holdfastPlots.maths.cautions(fit, what, [...Array(41)].map(() => 0.3))"
+        return list(seen.page.evaluate(ask, [fit, what]))
+
+    assert said({"n": 40, "r2": 0.9}, "line") == []
+    assert said({"n": 9, "r2": 0.9}, "line") == ["Fitted on 9 models: fewer than 10 hardly determine a line."]
+    assert said({"n": 40, "r2": 0.2}, "plane") == ["R² is near 0: the plane explains little."]
+    assert said({"n": 40, "r2": None}, "line") == ["The scores to explain do not vary: the line says nothing."]
+    data = json.loads(seen.page.evaluate("document.querySelector('#plot-scatter script').textContent"))
+    assert ("hardly determine a line" in seen.note("scatter")) == (sum(data["fitted"]) < 10)
+    assert data["weak"] == pytest.approx([near_zero(n) for n in range(len(data["weak"]))], abs=1e-4)
+
+
 def test_axes_switch_and_keep_their_ticks_in_percent(opened: Any, shifts: Path) -> None:
     seen = opened(shifts, "scatter")
     section = seen.page.locator("#plot-scatter")
@@ -281,6 +297,7 @@ def test_the_plane_turns_by_drag_and_by_button(opened: Any, planar: tuple[Path, 
     assert {"scatter3d", "surface"} <= set(seen.data("plane", "data.map((trace) => trace.type)"))
     section = seen.page.locator("#plot-plane")
     assert "Plane over 40" in seen.note("plane")
+    assert "hardly determine" not in seen.note("plane")
     section.scroll_into_view_if_needed()
     eye = "layout.scene.camera.eye"
     before = seen.data("plane", eye)

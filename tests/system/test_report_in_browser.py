@@ -97,6 +97,30 @@ def test_all_text_can_be_read(seen: Seen) -> None:
     assert min(float(size.removesuffix("px")) for size in seen.page.evaluate(sizes)) >= 12
 
 
+def test_the_verdict_and_the_next_command_stand_first(seen: Seen) -> None:
+    verdicts = seen.page.locator(".verdict-of .claim:visible").all_inner_texts()
+    assert verdicts == ["It holds up in part under attack, not under every corruption."]
+    assert seen.page.locator(".step .command").inner_text().startswith("holdfast evaluate resnet18-linf --scenario ")
+    first, second = (seen.page.locator(name).first.bounding_box() for name in (".verdict-of", ".statements"))
+    assert first["y"] < second["y"]
+
+
+def test_a_sweep_is_drawn_as_a_curve(browser: Any, synthetic: Any, tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    radii = [0.0] * 20 + [8 / 255] * 80 + [32 / 255] * 60 + [float("inf")] * 40
+    grid = [radius / 255 for radius in (4, 8, 16, 32)]
+    synthetic.add(store, 0, synthetic.sweep(grid), radii=radii)
+    page = browser.new_page(viewport={"width": 390, "height": 900})
+    page.goto(write_report(store, "resnet18", tmp_path).as_uri())
+    chart = page.locator("#charts svg.chart:visible:has(.stroke)")
+    assert chart.count() == 1
+    corners = chart.locator(".stroke").get_attribute("points").split()
+    assert len(corners) == 5, "the four radii, and none"
+    heights = [float(corner.split(",")[1]) for corner in corners]
+    assert heights == sorted(heights), "accuracy falls, so y grows"
+    page.close()
+
+
 def test_charts_and_pictures_are_there(seen: Seen) -> None:
     assert seen.page.locator("svg.overview:visible").count() == 1
     assert seen.page.locator("#charts .panels svg:visible").count() >= 10

@@ -20,6 +20,7 @@ from holdfast.cli.output import (
     print_json,
     show_table,
 )
+from holdfast.core.rounding import percent
 
 if TYPE_CHECKING:
     from holdfast.core.types import Score
@@ -81,7 +82,7 @@ def _flat(accuracies: dict[str, Score]) -> dict[str, float]:
 
 
 def _text(made: Agreement) -> str:
-    return f"{math.log(made.classes):.4f}, of which {100 * made.share:.1f} %"
+    return f"{math.log(made.classes):.4f}, of which {percent(made.share)} %"
 
 
 def _lines(made: Agreement, accuracies: dict[str, Score]) -> list[list[str]]:
@@ -90,9 +91,9 @@ def _lines(made: Agreement, accuracies: dict[str, Score]) -> list[list[str]]:
         ["posterior agreement", f"{made.score.value:.4f}", _interval(made.score, 4)],
         ["β", f"{made.beta.value:.4g}", _interval(made.beta, 3)],
         ["F", f"{made.total:.2f}", ""],
-        ["same prediction (AFR_P), %", f"{100 * same.value:.1f}", f"[{100 * same.low:.1f}, {100 * same.high:.1f}]"],
+        ["same prediction (AFR_P), %", percent(same.value), f"[{percent(same.low)}, {percent(same.high)}]"],
         *[
-            [name, f"{100 * score.value:.1f}", f"[{100 * score.low:.1f}, {100 * score.high:.1f}]"]
+            [name, percent(score.value), f"[{percent(score.low)}, {percent(score.high)}]"]
             for name, score in accuracies.items()
         ],
     ]

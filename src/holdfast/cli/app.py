@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import typer
 
-from holdfast.cli import agreeing, boards, catalogue, data, doctor, evaluating, exchange, pages, predicting, reading
+from holdfast.cli import (
+    agreeing,
+    boards,
+    catalogue,
+    data,
+    doctor,
+    evaluating,
+    exchange,
+    pages,
+    predicting,
+    reading,
+    trending,
+)
 
 app = typer.Typer(
     name="holdfast",
@@ -39,7 +51,7 @@ app.command("verify")(reading.verify)
 app.command("scores")(reading.scores)
 app.command("board")(boards.board)
 app.command("compare")(reading.compare)
-app.command("trend")(boards.trend)
+app.command("trend")(trending.trend)
 app.command("agree")(agreeing.agree)
 app.command("predict")(predicting.predict)
 app.command("explain")(reading.explain)

@@ -23,6 +23,7 @@ from holdfast.cli.output import (
     seconds_text,
 )
 from holdfast.core.errors import Absent, Misuse
+from holdfast.core.rounding import percent
 
 if TYPE_CHECKING:
     from holdfast.core.suites import Suite
@@ -43,14 +44,14 @@ SamplesOption = Annotated[
     int | None, typer.Option("--samples", help="Measure this many samples, each class in proportion.")
 ]
 PrecisionOption = Annotated[
-    str | None, typer.Option("--precision", help="Stop once the interval is ± this narrow, e.g. 1%.")
+    str | None, typer.Option("--precision", help="Stop once half the interval is this narrow, e.g. 1%.")
 ]
 SeedOption = Annotated[int, typer.Option("--seed", help="Seed of every random draw.")]
 DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1 …")]
 SpeedOption = Annotated[
     str,
     typer.Option(
-        help="Gradients on a GPU: exact (float32), or bfloat16 confirmed by float32: eager, graph, compile; "
+        help="Gradients on a GPU: exact (float32), or float16 confirmed by float32: eager, graph, compile; "
         "auto chooses.",
         show_default=True,
     ),
@@ -84,7 +85,7 @@ def demo(
         )
     print_matrix(outcomes)
     n = samples or suite.samples
-    out.print(f"\npercent right of {n:,} samples, ± half the 95 % interval; attacks are run on the samples still right")
+    out.print(f"\npercent right of {n:,} samples, with the 95 % interval; attacks are run on the samples still right")
     reports = [write_report(store, model, out_dir / f"{model}.html") for model in suite.models]
     out.print(f"\n{sum(len(o.rows) for o in outcomes if o.rows is not None):,} rows in {store.url}")
     for report in reports:
@@ -292,7 +293,7 @@ def train(
         out=out_file or Path(f"{made.name}.safetensors"),
         device=pick_device(device),
         said=lambda epoch, loss, right: err.print(
-            f"epoch {epoch + 1}/{made.epochs}  loss {loss:.4f}  right as trained {100 * right:.1f} %"
+            f"epoch {epoch + 1}/{made.epochs}  loss {loss:.4f}  right as trained {percent(right)} %"
         ),
     )
     out.print(str(path))
@@ -314,6 +315,10 @@ def _scenarios(
     if parts and suite is None:
         raise Misuse("--part is of a suite", hint="name it with --suite")
     chosen = load_suite(suite, dataset=dataset) if suite is not None else None
+    if chosen is not None and not chosen.scenarios:
+        raise Misuse(
+            f"`{suite}` is a list of published results: there is nothing to run", hint=f"holdfast board {suite}"
+        )
     given = Patterns().texts(scenario or [])
     if chosen is None and not given:
         given = [dataset or _default_dataset()]
@@ -340,14 +345,14 @@ def _lines(outcomes: list[Outcome]) -> None:
 
 def _stand(suite: Suite, store: Store, models: list[str]) -> None:
     """The rows of the suite's board for these models, and where they rank."""
-    from holdfast.cli.boards import cell_text
     from holdfast.cli.tables import store_board
+    from holdfast.metrics.cells import text
     from holdfast.metrics.standing import standing
 
     made = store_board(suite, store)
-    own = [entry for entry in made.entries if entry.model in models and entry.origin == "measured"]
+    own = [entry for entry in made.entries if set(entry.names) & set(models) and entry.is_measured]
     titles = [column.title or column.name for column in made.columns]
-    rows = [[entry.model, *(cell_text(entry.cells[c.name], c.unit) for c in made.columns)] for entry in own]
+    rows = [[entry.model, *(text(entry.cells[c.name], c.unit) for c in made.columns)] for entry in own]
     out.print(f"\n[bold]{made.title}[/]")
     print_table(["model", *titles], rows, right=titles)
     by = next(column.title or column.name for column in made.columns if column.name == made.sort)
@@ -360,9 +365,12 @@ def _stand(suite: Suite, store: Store, models: list[str]) -> None:
         others = f"; {place.published} of the others are published" if place.published else ""
         out.print(f"{entry.model} is {place.rank} of {place.of} by {by}{between}{others}", markup=False)
     company = [model for model in suite.models if model not in {entry.model for entry in made.entries}]
-    if company:
+    if company and not suite.is_moved:
         out.print(f"to compare with: holdfast evaluate {' '.join(company)} --suite {suite.name}", markup=False)
-    out.print(f"`holdfast board {suite.name}` shows all, `holdfast site -o DIR` makes pages of it")
+    out.print(
+        f"`holdfast board {suite.name}{suite.options}` shows all, `holdfast site -o DIR` makes pages of it",
+        markup=False,
+    )
 
 
 def _fail_if_any(outcomes: list[Outcome], *, may_lack_data: bool = False) -> None:

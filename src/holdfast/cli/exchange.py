@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from holdfast.cli.names import measured_model
-from holdfast.cli.output import STORE, JsonOption, StoreOption, err, open_store, out, print_json, print_table
+from holdfast.cli.output import STORE, JsonOption, StoreOption, err, open_store, out, print_json, print_table, warn
+
+if TYPE_CHECKING:
+    from holdfast.store.scores import Imported
 
 FORMATS = ("csv", "json", "parquet", "latex", "robustbench")
 
@@ -20,41 +23,106 @@ def import_results(
     ] = None,
     path: Annotated[Path | None, typer.Argument(metavar="PATH", help="The file, or the folder that holds it.")] = None,
     store: StoreOption = STORE,
+    unit: Annotated[
+        str | None,
+        typer.Option("--unit", help="What values are in where the file does not say: percent, fraction, number …"),
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Put these results in the place of another version in the store.")
+    ] = False,
+    remove: Annotated[
+        str | None, typer.Option("--remove", metavar="NAME", help="Remove what was imported under this name.")
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List what was imported into the store.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Published results into the store, each number with the file, digest and date that it comes from."""
     from holdfast.core.errors import Misuse
-    from holdfast.store.importers import formats, read
+    from holdfast.store.importers import read
 
+    if remove is not None or listed:
+        if format_name is not None or (remove is not None and listed):
+            raise Misuse("--remove and --list stand alone", hint="`holdfast import --remove NAME`")
+        _remove(store, remove, json) if remove is not None else _list_imports(store, json)
+        return
     if format_name is None:
-        known = formats()
-        if json:
-            print_json([{"format": each.name, "summary": each.summary} for each in known.values()])
-        else:
-            print_table(["format", "what it reads"], [[each.name, each.summary] for each in known.values()])
+        _list_formats(json)
         return
     if path is None:
         raise Misuse("`holdfast import` needs a path", hint=f"holdfast import {format_name} PATH")
-    made = read(format_name, path)
+    made = read(format_name, path, unit=unit)
+    for note in made.notes:
+        warn(note)
+    _keep(store, made, replace=replace, json=json)
+
+
+def _keep(store: str, made: Imported, *, replace: bool, json: bool) -> None:
+    from holdfast.store.importing import keep
+
     kept = open_store(store)
     records: list[dict[str, object]] = []
-    for scores in made.scores:
-        is_new = kept.add_scores(scores)
-        shape = {"models": len(scores.table.models), "settings": len(scores.table.settings)}
-        file = "" if scores.origin is None else str(scores.origin)
-        records.append({"benchmark": scores.benchmark, **shape, "new": is_new, "source": file})
+    for done in keep(kept, made.scores, replace=replace):
+        table, origin = done.scores.table, done.scores.origin
+        records.append(
+            {
+                "benchmark": done.scores.benchmark,
+                "models": len(table.models),
+                "settings": len(table.settings),
+                "new": done.state == "new",
+                "state": done.state,
+                "replaced": list(done.replaced),
+                "source": "" if origin is None else str(origin),
+            }
+        )
     rows = [kept.add_rows(each) for each in made.rows]
     if json:
-        print_json({"store": store, "scores": records, "runs": len(rows), "new_runs": sum(rows)})
+        counts = {"runs": len(rows), "new_runs": sum(rows)}
+        print_json({"store": store, "scores": records, **counts, "notes": list(made.notes)})
         return
-    for record in records:
-        said = "" if record["new"] else ", there already"
-        out.print(
-            f"{record['benchmark']}: {record['models']} models, {record['settings']} settings{said}", markup=False
-        )
+    for each, record in zip(made.scores, records, strict=True):
+        said = "" if record["new"] else f", {record['state']}"
+        instead = f", in the place of {', '.join(map(str, replaced))}" if (replaced := _texts(record)) else ""
+        shape = f"{record['models']} models, {record['settings']} settings"
+        out.print(f"{each.benchmark}: {shape}{said}{instead}", markup=False)
     if rows:
         out.print(f"{len(rows)} runs with a prediction per sample, {sum(rows)} of them new")
     err.print(f"in {store}: `holdfast board`, `trend`, `compare` and `export` read it")
+
+
+def _texts(record: dict[str, object]) -> list[object]:
+    found = record["replaced"]
+    return found if isinstance(found, list) else []
+
+
+def _list_formats(json: bool) -> None:
+    from holdfast.store.importers import formats
+
+    known = formats()
+    if json:
+        print_json([{"format": each.name, "summary": each.summary} for each in known.values()])
+    else:
+        print_table(["format", "what it reads"], [[each.name, each.summary] for each in known.values()])
+
+
+def _list_imports(store: str, json: bool) -> None:
+    from holdfast.store.importing import imports
+
+    found = imports(open_store(store))
+    if json:
+        print_json([{name: value for name, value in each._asdict().items() if name != "files"} for each in found])
+        return
+    rows = [[each.name, f"{each.models:,}", f"{each.settings:,}", each.source] for each in found]
+    print_table(["name", "models", "settings", "from"], rows, right=["models", "settings"])
+
+
+def _remove(store: str, name: str, json: bool) -> None:
+    from holdfast.store.importing import remove
+
+    gone = remove(open_store(store), name)
+    if json:
+        print_json({"store": store, "removed": gone.name, "files": list(gone.files), "source": gone.source})
+        return
+    out.print(f"removed {gone.name}: {gone.models} models, from {gone.source}", markup=False)
 
 
 def export(
@@ -69,8 +137,8 @@ def export(
     """Scores as tidy CSV, JSON or Parquet, as a LaTeX table, or one model as RobustBench's entry."""
     from holdfast.cli.tables import benchmark_scores
     from holdfast.core.errors import Misuse, unknown
-    from holdfast.store.exporting import csv_text, json_text, latex_text, measured, robustbench_entry
-    from holdfast.store.scores import Scores, tidy, to_parquet
+    from holdfast.store.exporting import csv_text, json_text, latex_text, measured, robustbench_entry, with_facts
+    from holdfast.store.scores import Scores, to_parquet
 
     if format_name not in FORMATS:
         raise unknown("format", format_name, FORMATS)
@@ -91,7 +159,7 @@ def export(
             raise Misuse("Parquet is no text", hint="say where: --out scores.parquet")
         _write(to_parquet(scores), out_file)
         return
-    text = {"csv": lambda: csv_text(tidy(scores)), "json": lambda: json_text(tidy(scores))}
+    text = {"csv": lambda: csv_text(with_facts(scores)), "json": lambda: json_text(with_facts(scores))}
     _write((latex_text(scores) if format_name == "latex" else text[format_name]()).encode(), out_file)
 
 

@@ -63,7 +63,7 @@ def print_csv(records: Sequence[Mapping[str, object]]) -> None:
         return
     from holdfast.store.exporting import csv_text
 
-    sys.stdout.write(csv_text([{name: _cell(value) for name, value in record.items()} for record in records]))
+    sys.stdout.write(csv_text(records))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> None:
@@ -124,10 +124,6 @@ def seconds_text(seconds: float) -> str:
     if seconds < 5400:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h"
-
-
-def _cell(value: object) -> object:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
 
 
 def _plain(value: object) -> object:

@@ -21,10 +21,14 @@ from holdfast.cli.output import (
     print_json,
     show_table,
 )
+from holdfast.core.rounding import percent
 
 if TYPE_CHECKING:
     from holdfast.store import Rows, Store
     from holdfast.trends.agreement_line import Method, Prediction
+    from holdfast.trends.confidence_estimates import ByConfidence
+
+SURE = {"thresholded": "ATC", "difference": "DoC", "average": "mean confidence"}
 
 
 def predict(
@@ -41,10 +45,14 @@ def predict(
     latex: LatexOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Accuracy under a shift without its labels, from how often models agree; robust accuracy if both are attacked."""
+    """Accuracy under a shift without its labels, from how often models agree and how sure they are.
+
+    Robust accuracy if both scenarios are attacked.
+    """
     from holdfast.core.errors import Misuse
     from holdfast.trends.agreement_line import predict_accuracy
     from holdfast.trends.answers import side_by_side
+    from holdfast.trends.confidence_estimates import by_confidence
 
     if draws < 1:
         raise Misuse(f"--draws is 1 or more, got {draws}")
@@ -65,39 +73,56 @@ def predict(
         same_samples=one.ids == other.ids,
         draws=draws,
     )
+    sure = {name: by_confidence(before[name].confidence, before[name].correct, after[name].confidence) for name in both}
     actual = dict(zip(both, other.correct.mean(axis=1).tolist(), strict=True)) if check else {}
     if one.left_out or other.left_out:
         err.print(f"{one.left_out + other.left_out} samples left out: not every model saw them")
     if json:
-        print_json(_record(made, reference, shifted, actual) | {"left_out": one.left_out + other.left_out})
+        print_json(_record(made, sure, reference, shifted, actual) | {"left_out": one.left_out + other.left_out})
     elif csv:
-        print_csv(_models(made, actual))
+        print_csv(_models(made, sure, actual))
     else:
-        columns = ["model", "without the shift", "predicted under it", *(["measured"] if check else [])]
-        show_table(columns, _rows(made, actual), right=["without the shift", "measured"], latex=latex)
+        numbers = [*SURE.values(), *(["measured"] if check else [])]
+        columns = ["model", "without the shift", "by agreement", *numbers]
+        show_table(columns, _rows(made, sure, actual), right=["without the shift", *numbers], latex=latex)
         if not latex:
-            _print_line(made, actual)
-    if not made.line.holds:
-        err.print("agreement is not on a line (R² at most 0.95): do not rely on these predictions")
+            _print_line(made, sure, actual)
+    if made.refused:
+        err.print(f"predictions by agreement without an interval: {made.refused}; do not rely on them")
 
 
-def _rows(made: Prediction, actual: dict[str, float]) -> list[list[str]]:
+def _rows(made: Prediction, sure: dict[str, ByConfidence], actual: dict[str, float]) -> list[list[str]]:
     return [
-        [each.model, f"{100 * each.reference:.1f} %", interval(each.accuracy)]
-        + ([f"{100 * actual[each.model]:.1f} %"] if actual else [])
+        [each.model, _percent(each.reference), interval(each.accuracy), *map(_percent, sure[each.model])]
+        + ([_percent(actual[each.model])] if actual else [])
         for each in made.models
     ]
 
 
-def _print_line(made: Prediction, actual: dict[str, float]) -> None:
-    line = made.line
+def _percent(share: float) -> str:
+    return "" if share != share else f"{percent(share)} %"
+
+
+def _print_line(made: Prediction, sure: dict[str, ByConfidence], actual: dict[str, float]) -> None:
+    from holdfast.trends.confidence_estimates import WHY
+
+    line, depends = made.line, made.dependence
     out.print(
         f"\nagreement of {line.pairs} pairs: R² {line.r2:.3f}, slope {line.slope:.3f}, intercept {line.intercept:.3f} "
         "(probit)" + (f"; {line.at_edge} pairs agree always or never" if line.at_edge else "")
     )
+    out.print(
+        f"errors without the shift: κ {depends.kappa:.2f} over {depends.pairs} pairs (0 as by chance, 1 on the same "
+        f"samples), {_percent(depends.same) or 'none'} of common errors with the same answer; the interval takes them "
+        "to go together so under the shift, by one measure or another"
+    )
+    out.print(f"ATC, DoC and mean confidence without an interval: {WHY}")
     if actual:
-        apart = [abs(each.accuracy.value - actual[each.model]) for each in made.models]
-        out.print(f"mean absolute error {100 * sum(apart) / len(apart):.1f} points")
+        said = {"agreement": {each.model: each.accuracy.value for each in made.models}}
+        said |= {title: {name: getattr(each, way) for name, each in sure.items()} for way, title in SURE.items()}
+        apart = {way: [abs(some[name] - actual[name]) for name in actual] for way, some in said.items()}
+        errors = [f"{way} {percent(sum(each) / len(each))}" for way, each in apart.items() if sum(each) == sum(each)]
+        out.print(f"mean absolute error, points: {', '.join(errors)}")
 
 
 def _method(name: str) -> Method:
@@ -129,7 +154,9 @@ def _measured(store: Store, scenario: str, models: list[str]) -> dict[str, Rows]
     return found
 
 
-def _record(made: Prediction, reference: str, shifted: str, actual: dict[str, float]) -> dict[str, object]:
+def _record(
+    made: Prediction, sure: dict[str, ByConfidence], reference: str, shifted: str, actual: dict[str, float]
+) -> dict[str, object]:
     line = made.line
     return {
         "x": reference,
@@ -144,11 +171,13 @@ def _record(made: Prediction, reference: str, shifted: str, actual: dict[str, fl
             "at_edge": line.at_edge,
             "holds": line.holds,
         },
-        "models": _models(made, actual),
+        "dependence": made.dependence._asdict(),
+        "refused": made.refused,
+        "models": _models(made, sure, actual),
     }
 
 
-def _models(made: Prediction, actual: dict[str, float]) -> list[dict[str, object]]:
+def _models(made: Prediction, sure: dict[str, ByConfidence], actual: dict[str, float]) -> list[dict[str, object]]:
     return [
         {
             "model": each.model,
@@ -157,6 +186,9 @@ def _models(made: Prediction, actual: dict[str, float]) -> list[dict[str, object
             "low": each.accuracy.low,
             "high": each.accuracy.high,
             "n": each.accuracy.n,
+            "atc": sure[each.model].thresholded,
+            "doc": sure[each.model].difference,
+            "average_confidence": sure[each.model].average,
         }
         | ({"measured": actual[each.model]} if actual else {})
         for each in made.models

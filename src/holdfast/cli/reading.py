@@ -23,7 +23,9 @@ from holdfast.cli.output import (
     print_table,
     show_table,
     tell_failures,
+    warn,
 )
+from holdfast.core.rounding import percent
 
 if TYPE_CHECKING:
     from holdfast.core.types import Score
@@ -111,7 +113,17 @@ def scores(
     scenario: Runs = None,
     metric: Annotated[
         list[str] | None,
-        typer.Option("--metric", help="One more score, by the name of a metric; may be given several times."),
+        typer.Option(
+            "--metric", help="A score by the name of a metric (`holdfast list metrics`); several may be given."
+        ),
+    ] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option("--reference", help="What a metric compares with; without it, the dataset without a change."),
+    ] = None,
+    benchmark: Annotated[
+        str | None,
+        typer.Option("--benchmark", help="Score a printed or imported table instead; --scenario names its settings."),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Every choice of samples, not only the largest.")] = False,
     csv: CsvOption = False,
@@ -119,15 +131,27 @@ def scores(
     json: JsonOption = False,
 ) -> None:
     """Accuracy of every run with its interval, n, failures and flags."""
+    from holdfast.cli.scoring import Asked, results, show_results, split, with_several
     from holdfast.metrics.more import more_scores
     from holdfast.metrics.summary import lines
 
     kept = open_store(store)
+    asked = Asked(model or (), scenario or (), reference, benchmark)
+    of_one, others = split(metric or (), asked)
+    found = results(kept, others, asked)
+    if found and not of_one:
+        show_results(found, csv=csv, latex=latex, json=json)
+        return
     models = [measured_model(kept, text) for text in model or ()]
     made = lines(kept, models=models, scenarios=measured_scenarios(kept, scenario), best_only=not every)
-    more = more_scores(kept, [each.footer.key for each in made], metric or ())
+    spelled = next(iter(measured_scenarios(kept, [reference])), None) if reference else None
+    more = more_scores(kept, [each.footer.key for each in made], of_one, reference=spelled)
+    for note in more.notes:
+        warn(note)
     if json or csv:
         records = [each.record() | more.record(each.footer.key) for each in made]
+        if found:
+            with_several(records, found, csv=csv)
         print_json(records) if json else print_csv(records)
         return
     if not made:
@@ -142,7 +166,7 @@ def scores(
                 interval(each.accuracy),
                 *more.texts(each.footer.key),
                 f"{each.accuracy.n:,}" + (f" of {each.footer.population:,}" if each.footer.is_partial else ""),
-                "" if each.top5 is None else f"{100 * each.top5.value:.1f} %",
+                "" if each.top5 is None else f"{percent(each.top5.value)} %",
                 str(each.failed),
                 ", ".join(flag.name for flag in each.flags),
                 each.footer.key[:10],
@@ -152,6 +176,10 @@ def scores(
         right=["n", "top 5", "failed"],
         latex=latex,
     )
+    for name, why in more.reasons():
+        err.print(f"{name} without an interval: {why}", markup=False, soft_wrap=True)
+    if found:
+        show_results(found, csv=False, latex=latex, json=False)
 
 
 def compare(
@@ -223,9 +251,9 @@ def _compare_scores(
         print_json(records) if json else print_csv(records)
         return
     show_table(
-        ["setting", one, other, "difference", "unit", "verdict"],
+        ["setting", one, other, "difference", "p (score test)", "unit", "verdict"],
         [[each.setting, *each.texts(), each.unit, each.verdict] for each in made],
-        right=[one, other, "difference"],
+        right=[one, other, "difference", "p (score test)"],
         latex=latex,
     )
     err.print("printed or imported scores: not paired, an interval only where the count is known")

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from holdfast.core.suites import Suite
     from holdfast.core.table import Table
+    from holdfast.core.types import Score
     from holdfast.engine.evaluate import Outcome
-    from holdfast.metrics.board import Board
+    from holdfast.metrics.entries import Board, Cell
     from holdfast.store import Store
     from holdfast.store.scores import Scores
 
@@ -19,16 +20,16 @@ def benchmark_scores(name: str, store: Store, *, needs: Sequence[str] = ()) -> S
 
     A paper may print scores that its files lack: where an import does not have what is needed, the print counts.
     """
-    from holdfast.core.errors import Misuse, unknown
+    from holdfast.core.errors import unknown
     from holdfast.store.exporting import measured
+    from holdfast.store.importing import together
     from holdfast.store.published import benchmarks, published
 
     if name == "store":
         return measured(store)
     imported = store.scores(name)
     if len(imported) > 1:
-        files = ", ".join(str(scores.origin) for scores in imported)
-        raise Misuse(f"{len(imported)} imported files hold `{name}`: {files}", hint="keep one of them in the store")
+        imported = [together(imported)]
     if imported and (name not in benchmarks() or set(needs) <= set(imported[0].table.settings)):
         return imported[0]
     if name in benchmarks():
@@ -46,15 +47,22 @@ def own_models(benchmark: str, store: Store) -> Table | None:
     suite = load_suite(benchmark)
     if not suite.board:
         return None
-    entries = [entry for entry in store_board(suite, store).entries if entry.origin == "measured"]
+    entries = [entry for entry in store_board(suite, store).entries if entry.is_measured]
     scores = {
-        (entry.model, name): cell.score
+        (entry.model, name): score
         for entry in entries
         for name, cell in (*entry.cells.items(), *entry.details.items())
-        if cell.score is not None
+        if (score := measured_score(cell)) is not None
     }
     counts = {key: score.n for key, score in scores.items()}
     return table({key: score.value for key, score in scores.items()}, counts=counts, source="measured here")
+
+
+def measured_score(cell: Cell) -> Score | None:
+    """What was measured here of a cell, whichever source it shows."""
+    if cell.origin == "measured":
+        return cell.score
+    return next((other.score for other in cell.others if other.origin == "measured"), None)
 
 
 def store_board(suite: Suite, store: Store, *, sort: str | None = None) -> Board:
@@ -109,6 +117,7 @@ def spelling(store: Store) -> Callable[[str], str]:
 def print_matrix(outcomes: list[Outcome]) -> None:
     """Scenarios down, models across."""
     from holdfast.cli.output import print_table
+    from holdfast.core.rounding import percent
     from holdfast.metrics.summary import line
 
     models = list(dict.fromkeys(outcome.model for outcome in outcomes))
@@ -118,9 +127,9 @@ def print_matrix(outcomes: list[Outcome]) -> None:
             cells[outcome.scenario, outcome.model] = "failed"
             continue
         made = line(outcome.rows)
-        score = made.accuracy
+        low, high = percent(made.accuracy.low), percent(made.accuracy.high)
         failed = f" ({made.failed} failed)" if made.failed else ""
-        cells[outcome.scenario, outcome.model] = f"{100 * score.value:.1f} ±{50 * (score.high - score.low):.1f}{failed}"
+        cells[outcome.scenario, outcome.model] = f"{percent(made.accuracy.value)} [{low}, {high}]{failed}"
     scenarios = list(dict.fromkeys(outcome.scenario for outcome in outcomes))
     print_table(
         ["scenario", *models],

@@ -32,6 +32,7 @@ HOMES = {
     "recipe": "holdfast.training",
 }
 CHANGES = ("corruption", "attack")
+ALSO = {"metric": ("holdfast.trends",)}  # further homes of a kind: scores over many models
 ENTRY_POINTS = "holdfast"
 PLUGIN_FOLDERS = "HOLDFAST_PLUGINS"
 REQUIRED = object()
@@ -155,13 +156,13 @@ class Registry:
         """Imports the kind's own folder, plug-in folders and entry points, once."""
         if kind not in HOMES:
             raise unknown("kind", kind, HOMES)
-        home = HOMES[kind]
-        if home in self.discovered:
+        if HOMES[kind] in self.discovered:
             return
-        self.discovered.add(home)
-        package = importlib.import_module(home)
-        for module in pkgutil.iter_modules(package.__path__, prefix=f"{home}."):
-            importlib.import_module(module.name)
+        for home in (HOMES[kind], *ALSO.get(kind, ())):
+            self.discovered.add(home)
+            package = importlib.import_module(home)
+            for module in pkgutil.iter_modules(package.__path__, prefix=f"{home}."):
+                importlib.import_module(module.name)
         self._plugins()
 
     def _plugins(self) -> None:

@@ -10,6 +10,7 @@ are in docs/suites.md.
 
 from __future__ import annotations
 
+import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -108,7 +109,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A named list of scenarios, and what it asks for when the caller does not."""
+    """A named list of scenarios, and what it asks for when the caller does not.
+
+    `is_moved`: it is of another dataset than its own, so that nothing published belongs to it.
+    """
 
     name: str
     title: str
@@ -123,6 +127,17 @@ class Suite:
     board: tuple[Column, ...] = ()
     parts: tuple[Part, ...] = ()
     notes: tuple[str, ...] = ()
+    is_moved: bool = False
+
+    @property
+    def board_name(self) -> str:
+        """Names the board of this suite: one per suite and dataset."""
+        return f"{self.name} on {self.dataset}" if self.is_moved else self.name
+
+    @property
+    def options(self) -> str:
+        """What `holdfast evaluate` and `holdfast board` need besides the name of the suite."""
+        return f" --dataset {shlex.quote(self.dataset)}" if self.is_moved else ""
 
     def only(self, parts: Sequence[str]) -> tuple[str, ...]:
         """The scenarios of some parts, in the order of the suite; of no part: all."""
@@ -140,16 +155,23 @@ def suites() -> dict[str, Path]:
     return {file.stem: file for file in sorted(FOLDER.glob("*.toml"))}
 
 
+def published_lists() -> dict[str, Path]:
+    """Boards of published results that ship with the package and have nothing to run."""
+    return {file.stem: file for file in sorted((FOLDER / "lists").glob("*.toml"))}
+
+
 def load_suite(name: str, *, dataset: str | None = None) -> Suite:
     """A bundled suite by name, or one's own by the path of its file; `dataset` replaces the suite's own."""
     known = suites()
-    path = known.get(name) or Path(name)
+    path = known.get(name) or published_lists().get(name) or Path(name)
     if path.suffix != ".toml":
         raise unknown("suite", name, known, otherwise="name one of `holdfast list suites`, or the path of a .toml file")
     record = _read(path)
     _check(record, path)
     lists = {name: [one] if isinstance(one, str) else one for name, one in record.get("lists", {}).items()}
-    if over := dataset or record.get("dataset", ""):
+    own = record.get("dataset", "")
+    is_moved = bool(own) and dataset not in (None, own)
+    if over := dataset or own:
         lists[DATASET] = [over]
     elif any("{dataset}" in text for text in _patterns(record)):
         raise Misuse(f"suite `{path.stem}` needs a dataset", hint="give one with --dataset")
@@ -161,18 +183,19 @@ def load_suite(name: str, *, dataset: str | None = None) -> Suite:
     scenarios += [text for column in columns for text in (*_texts(column.scenarios), column.reference) if text]
     return Suite(
         name=path.stem,
-        title=record["title"],
+        title=f"{record['title']}, on {over}" if is_moved else record["title"],
         scenarios=tuple(dict.fromkeys(scenarios)) if columns or parts else tuple(scenarios),
         about=record.get("about", ""),
         source=record.get("source", ""),
         dataset=over,
         models=tuple(record.get("models", ())),
         samples=record.get("samples"),
-        published=tuple(record.get("published", ())),
+        published=() if is_moved else tuple(record.get("published", ())),
         sort=record.get("sort", columns[0].name if columns else ""),
         board=columns,
         parts=tuple(_joined(part, columns) for part in parts.values()),
         notes=tuple(record.get("notes", ())),
+        is_moved=is_moved,
     )
 
 

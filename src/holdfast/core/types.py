@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from holdfast.core.labels import LabelMap
+from holdfast.core.rounding import percent
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,17 +20,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A number with its interval and the count it rests on."""
+    """A number with its interval and the count it rests on; bounds are NaN where it has none, and `why` says why."""
 
     value: float
     low: float
     high: float
     n: int
+    why: str = ""
+
+    @property
+    def has_interval(self) -> bool:
+        return not (math.isnan(self.low) or math.isnan(self.high))
 
     def percent(self, digits: int = 1) -> str:
-        """`87.3 % [85.1, 89.2]`"""
-        value, low, high = (f"{100 * number:.{digits}f}" for number in (self.value, self.low, self.high))
-        return f"{value} % [{low}, {high}]"
+        """`87.3 % [85.1, 89.2]`, or `87.3 %` for a number without an interval."""
+        value, low, high = (percent(number, digits) for number in (self.value, self.low, self.high))
+        return f"{value} % [{low}, {high}]" if self.has_interval else f"{value} %"
+
+
+def without_interval(value: float, n: int, why: str) -> Score:
+    """A number for which there is no interval that covers as often as it says."""
+    return Score(value, math.nan, math.nan, n, why)
 
 
 @dataclass(frozen=True, slots=True)

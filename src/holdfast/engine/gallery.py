@@ -20,6 +20,7 @@ from holdfast.engine.loading import Shard
 from holdfast.engine.measure import Measured, measure
 from holdfast.store import Rows, Store
 from holdfast.store.files import NoRoom
+from holdfast.store.footer import Footer
 from holdfast.store.store import Picture
 
 
@@ -40,8 +41,8 @@ class Explained:
 
 
 def add_pictures(store: Store, job: Job, rows: Rows, device: torch.device, width: Width, count: int) -> None:
-    """Keeps the most confidently wrong samples of a run as pictures, for its report."""
-    worst = most_wrong(rows, count)
+    """Keeps the most confidently wrong samples of a run as pictures for its report, first those right undisturbed."""
+    worst = most_wrong(rows, count, right_before=right_undisturbed(store, rows) if rows.footer.changes else None)
     if worst:
         measured = _again(job, worst, device, width.value)
         store.add_pictures(job.run.key, _pictures(worst, measured), rows=rows.footer.digest)
@@ -69,12 +70,32 @@ def mend_pictures(
         note(f"no pictures of run {rows.footer.key}: {error}")
 
 
-def most_wrong(rows: Rows, count: int) -> list[str]:
-    """Ids of the samples on which the model is wrong by the widest margin."""
+def most_wrong(rows: Rows, count: int, *, right_before: set[str] | None = None) -> list[str]:
+    """Ids of the samples on which the model is wrong by the widest margin; those that were right before come first."""
     margin = rows.floats("prediction_logit") - rows.floats("label_logit")
     margin[rows.correct | np.isnan(margin)] = -np.inf
-    order = np.argsort(-margin, kind="stable")[:count]
+    turned = np.array([right_before is not None and name in right_before for name in rows.ids], dtype=bool)
+    order = np.lexsort((-margin, ~(turned & np.isfinite(margin))))[:count]
     return [rows.ids[i] for i in order if np.isfinite(margin[i])]
+
+
+def right_undisturbed(store: Store, rows: Rows) -> set[str] | None:
+    """The samples that the same model gets right without any change, by a finished run; None where there is none.
+
+    Without one, those that an attack changed: it leaves alone what is wrong before it.
+    """
+    footer = rows.footer
+    same = [one for one in store.footers().values() if not one.changes and _identity(one) == _identity(footer)]
+    clean = store.read_or_tell(max(same, key=lambda one: (one.n, one.finished)).key) if same else None
+    if clean is not None:
+        return {name for name, right in zip(clean.ids, clean.correct, strict=True) if right}
+    if not footer.is_attacked:
+        return None
+    return {name for name, size in zip(rows.ids, rows.floats("size"), strict=True) if size > 0}
+
+
+def _identity(footer: Footer) -> tuple[str, str, str, str]:
+    return (footer.dataset, footer.data, footer.weights, footer.model_full)
 
 
 def explain(store: Store, key: str, sample: str, *, device: str = "auto", trust: bool = False) -> Explained:

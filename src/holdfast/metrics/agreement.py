@@ -19,15 +19,15 @@ from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.intervals import wilson
 from holdfast.core.types import Score
 from holdfast.metrics.agreement_adam import adam_maximum
-from holdfast.metrics.agreement_curve import STEP, Array, Ladder, Pair
-from holdfast.metrics.resampling import RESAMPLES, percentiles, resampled_sums
+from holdfast.metrics.agreement_curve import STEP, Ladder, Maximum, Pair
+from holdfast.metrics.agreement_intervals import intervals, normalised
+from holdfast.metrics.resampling import RESAMPLES
 
 MODES = ("exact", "adam")
 EPOCHS = 500  # of the paper's adversarial experiments; 1000 in its domain experiments
 PROBES = 50_000  # logits on which the first guess is made: of 64 samples at least, 512 at most
 CLOSE = 1e-5  # of β: the error left by a Newton step this small is its square
 ITERATIONS = 200
-NODES = 13  # of the grid on which resamples are maximised
 LARGEST = 1e150  # no β beyond: its square would overflow
 
 
@@ -37,13 +37,6 @@ class Side(NamedTuple):
     beta: float
     value: float
     slope: float
-
-
-class Maximum(NamedTuple):
-    """A maximum of F and where it is."""
-
-    beta: float
-    total: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +101,13 @@ def posterior_agreement(
     else:
         found = maxima(pair)
     best = max(found, key=lambda each: each.total)
-    value = _normalised(best.total, pair)
-    same = int((pair.gaps == 0).sum())
+    value = float(normalised(np.asarray(best.total), pair))
+    same = wilson(int(pair.same.sum()), pair.n)
     if not resamples:
         score, beta = (Score(number, math.nan, math.nan, pair.n) for number in (value, best.beta))
-    elif math.isinf(best.beta):
-        # nothing differs, so resampling shows no spread: take the share of agreement as low as Wilson's interval has it
-        score = Score(value, max(0.0, value - _entropy(wilson(same, pair.n).low)), value, pair.n)
-        beta = Score(best.beta, math.nan, math.inf, pair.n)
     else:
-        score, beta = _intervals(pair, best, found, value, resamples=resamples, seed=seed)
-    return Agreement(score, beta, best.total, pair.classes, wilson(same, pair.n), found, mode)
+        score, beta = intervals(pair, best, found, resamples=resamples, seed=seed, maximised=maxima)
+    return Agreement(score, beta, best.total, pair.classes, same, found, mode)
 
 
 def checked(one: ArrayLike, other: ArrayLike) -> Pair:
@@ -226,62 +215,6 @@ def _cubic_top(left: Side, right: Side) -> float:
     root = math.sqrt(max(b * b - 3 * c * first, 0.0))
     place = first / (root - b) if root > b else 0.5
     return left.beta * math.exp(width * min(max(place, 0.01), 0.99))
-
-
-def _intervals(
-    pair: Pair, best: Maximum, found: tuple[Maximum, ...], value: float, *, resamples: int, seed: int
-) -> tuple[Score, Score]:
-    """Percentile intervals of PA and β: F of every resample along a grid about the maximum, then a parabola in ln β."""
-    centre = best.beta if best.beta > 0 else 1 / (pair.outline.spread or 1)
-    around = centre * np.exp(_width(pair, centre) * np.linspace(-1, 1, NODES))
-    others = [each.beta for each in found if each is not best and 0 < each.beta < math.inf]
-    apart = (pair.gaps > 0).astype(np.float64)[:, None]
-    sums = resampled_sums(np.hstack([pair.terms([*around, *others]), apart]), resamples=resamples, seed=seed)
-    totals, betas = _peaks(np.log(around), sums[:, : len(around)])
-    for j, beta in enumerate(others, start=len(around)):
-        better = sums[:, j] > totals
-        totals, betas = np.where(better, sums[:, j], totals), np.where(better, beta, betas)
-    flat = totals < pair.floor
-    totals, betas = np.where(flat, pair.floor, totals), np.where(flat, 0.0, betas)
-    unanimous = sums[:, -1] == 0  # a resample in which all predictions agree
-    totals, betas = np.where(unanimous, 0.0, totals), np.where(unanimous, math.inf, betas)
-    values = np.clip(totals / pair.n + math.log(pair.classes), 0, math.log(pair.classes))
-    return percentiles(value, values, pair.n), percentiles(best.beta, betas, pair.n)
-
-
-def _width(pair: Pair, beta: float) -> float:
-    """Half the width of a grid in ln β that holds the maximum of nearly every resample: six standard errors."""
-    near = pair.terms([beta * (1 - 1e-4), beta, beta * (1 + 1e-4)])
-    slopes = (near[:, 2] - near[:, 0]) / 2e-4
-    bend = float((near[:, 0] - 2 * near[:, 1] + near[:, 2]).sum()) / 1e-8
-    error = math.sqrt(float((slopes * slopes).sum())) / -bend if bend < 0 else math.inf
-    return min(max(6 * error, 1e-3), math.log(16))
-
-
-def _peaks(places: Array, values: Array) -> tuple[Array, Array]:
-    """The top of the parabola through the largest point and its neighbours, per row; e to the place where it is."""
-    every = np.arange(len(values))
-    top = np.clip(values.argmax(axis=1), 1, len(places) - 2)
-    left, middle, right = (values[every, top + k] for k in (-1, 0, 1))
-    bend = left - 2 * middle + right
-    with np.errstate(divide="ignore", invalid="ignore"):
-        move = np.where(bend < 0, (left - right) / (2 * bend), 0.0)
-    move = np.clip(move, -1, 1)
-    height = middle + move * (right - left) / 2 + move * move * bend / 2
-    return np.maximum(height, values.max(axis=1)), np.exp(places[top] + move * (places[1] - places[0]))
-
-
-def _normalised(total: float, pair: Pair) -> float:
-    """F / N + ln K, without the rounding that would leave [0, ln K]."""
-    largest = math.log(pair.classes)
-    return min(max(total / pair.n + largest, 0.0), largest)
-
-
-def _entropy(share: float) -> float:
-    """What equal margins cost when this share agrees: the closed form -F / N = -a ln a - (1 - a) ln(1 - a)."""
-    if share in (0.0, 1.0):
-        return 0.0
-    return -share * math.log(share) - (1 - share) * math.log(1 - share) if share > 0.5 else math.log(2)
 
 
 def _floats(side: ArrayLike) -> NDArray[np.floating]:

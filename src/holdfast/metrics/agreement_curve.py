@@ -32,6 +32,13 @@ class Curve(NamedTuple):
     bend: float
 
 
+class Maximum(NamedTuple):
+    """A maximum of F and where it is."""
+
+    beta: float
+    total: float
+
+
 class Ladder(NamedTuple):
     """F and F' at powers of the step."""
 
@@ -90,8 +97,13 @@ class Pair:
 
     @property
     def gaps(self) -> Array:
-        """max S' + max S'' - max(S' + S'') per sample: 0 where the predictions agree, else how strongly they do not."""
+        """max S' + max S'' - max(S' + S'') per sample: 0 where a class is largest in both, else how far off."""
         return self.outline.gaps
+
+    @cached_property
+    def same(self) -> NDArray[np.bool_]:
+        """Whether both sides predict the same class, which of equal logits is the first."""
+        return np.asarray(self.one.argmax(axis=1) == self.other.argmax(axis=1))
 
     @cached_property
     def outline(self) -> Outline:
@@ -108,11 +120,15 @@ class Pair:
         return Outline(np.concatenate(gaps), reach, spread, bend)
 
     @cached_property
+    def limits(self) -> Array:
+        """g_i at β = ∞: -∞ where no class is largest in both, 0 where one alone is, below 0 where several tie."""
+        tied = np.concatenate([_tied_limits(block) for block in self._blocks()])
+        return np.where(self.gaps > 0, -math.inf, tied)
+
+    @property
     def limit(self) -> float:
-        """F at β = ∞: -∞ where predictions differ, 0 where all agree, below 0 by ties for the first place."""
-        if (self.gaps > 0).any():
-            return -math.inf
-        return sum(_tied_limit(block) for block in self._blocks())
+        """F at β = ∞."""
+        return float(self.limits.sum())
 
     def curve(self, beta: float) -> Curve:
         """F, F' and F'' at β > 0."""
@@ -209,6 +225,7 @@ def _terms(block: _Block, beta: float, mine: Array, theirs: Array, *, bend: bool
     return value, slope, curvature
 
 
-def _tied_limit(block: _Block) -> float:
-    both = (block.total == 0).sum(axis=0)
-    return float((np.log(both) - np.log((block.one == 0).sum(axis=0)) - np.log((block.other == 0).sum(axis=0))).sum())
+def _tied_limits(block: _Block) -> Array:
+    """Of the classes that are largest on either side, the share that both have: ln of the overlap at β = ∞."""
+    both, mine, theirs = ((side == 0).sum(axis=0) for side in (block.total, block.one, block.other))
+    return np.asarray(np.log(np.maximum(both, 1)) - np.log(mine) - np.log(theirs))

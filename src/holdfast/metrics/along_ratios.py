@@ -6,7 +6,6 @@ paper, whose curves run over ratios 0.1 to 1 (adversarial) and 0.2 to 1 (shift).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -19,9 +18,10 @@ from holdfast.core.registry import register
 from holdfast.core.types import Score
 from holdfast.metrics.accuracy import accuracy, aligned
 from holdfast.metrics.agreement import Agreement, posterior_agreement
+from holdfast.metrics.means import mean_of_values
 from holdfast.metrics.ratios import adversarial_ratio, shift_ratio
-from holdfast.metrics.resampling import RESAMPLES, percentiles, resampled_sums
-from holdfast.store.rows import Rows
+from holdfast.metrics.resampling import RESAMPLES
+from holdfast.store.rows import FLOAT16_MOST, Rows
 
 ADVERSARIAL_RATIOS = tuple(tenth / 10 for tenth in range(11))
 SHIFT_RATIOS = (0.2, 0.4, 0.6, 0.8, 1.0)
@@ -98,24 +98,28 @@ def confidence_before_after(reference: Rows, changed: Rows, *, resamples: int = 
     broken = right & ~changed.correct
     before, after = reference.confidence[right], changed.confidence[broken]
     before, after = before[~np.isnan(before)], after[~np.isnan(after)]
-    return Confidence(_mean(before, resamples), _mean(after, resamples), before, after)
+    first, second = (mean_of_values(some, draws=resamples) for some in (before, after))
+    return Confidence(first, second, before, after)
 
 
-def full_logits(rows: Rows) -> NDArray[np.floating]:
-    """All logits of a run, with the prediction as decided before they were rounded: no ties by storage."""
+def full_logits(rows: Rows) -> NDArray[np.float64]:
+    """All logits of a run, NaN for a sample without an answer; refused where rows do not hold them."""
     logits = rows.logits
     if logits is None:
         raise HoldfastError(
             f"run {rows.footer.key} keeps only its largest logits, posterior agreement takes all",
             hint="write all logits to a file and give that: holdfast agree A.npy B.npy",
         )
-    said = rows.predictions
-    known = np.flatnonzero(~np.isnan(said) & ~np.isnan(logits).any(axis=1))
-    top = rows.floats("prediction_logit")[known].astype(np.float32)
-    made = logits.copy()
-    made[known] = np.minimum(made[known], np.nextafter(top, np.float32(-np.inf))[:, None])
-    made[known, said[known].astype(np.int64)] = top
-    return made
+    # the distance that stands for every larger one, and in files of old the logit that does
+    with np.errstate(invalid="ignore"):
+        wide = int((np.maximum(np.ptp(logits, axis=1), rows.floats("prediction_logit")) > FLOAT16_MOST - 1).sum())
+    if wide:
+        raise HoldfastError(
+            f"{wide} of {len(rows)} samples of run {rows.footer.key} have logits {FLOAT16_MOST:.0f} apart or more, "
+            "further than rows can hold",
+            hint="write the logits to a file and give that: holdfast agree A.npy B.npy",
+        )
+    return logits
 
 
 @register("metric", "posterior-agreement", source="the posterior agreement paper; see docs/metrics.md")
@@ -150,10 +154,3 @@ def _along(
         agreement, left_out = agreement_of_rows(reference, rows, resamples=resamples)
         made.append(RatioPoint(ratio, agreement, afr_t(rows), afr_p(reference, rows), left_out))
     return made
-
-
-def _mean(values: NDArray[np.float64], resamples: int) -> Score:
-    if not len(values):
-        return Score(math.nan, math.nan, math.nan, 0)
-    sums = resampled_sums(values[:, None], resamples=resamples)[:, 0]
-    return percentiles(float(values.mean()), sums / len(values), len(values))

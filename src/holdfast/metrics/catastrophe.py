@@ -7,14 +7,16 @@ the other models.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from holdfast.core.errors import Misuse
+from holdfast.core.registry import register
+from holdfast.core.rounding import percent
 from holdfast.core.table import Table
-from holdfast.core.types import Flag
+from holdfast.core.types import Flag, Score, without_interval
 
 FENCE = 1.5  # interquartile ranges beyond the upper quartile: Tukey's whisker
 FEWEST = 8  # other models: fewer have no quartiles to speak of
@@ -37,8 +39,8 @@ class Catastrophe(NamedTuple):
         return Flag(
             "catastrophic-degradation",
             "warning",
-            f"loses {100 * self.loss:.1f} points under {self.shift}, where {self.others} other models lose "
-            f"{100 * self.typical:.1f} (median) and {100 * self.usual:.1f} at most usually",
+            f"loses {percent(self.loss)} points under {self.shift}, where {self.others} other models lose "
+            f"{percent(self.typical)} (median) and {percent(self.usual)} at most usually",
         )
 
 
@@ -69,3 +71,37 @@ def catastrophes(
                 loss = float(losses[place])
                 found.append(Catastrophe(table.models[place], shift, loss, float(typical), usual, len(others)))
     return tuple(sorted(found, key=lambda each: each.usual - each.loss))
+
+
+@register("metric", "catastrophic-degradation", source="arXiv:2310.12793")
+class CatastrophicDegradation:
+    """Under how many shifts a model loses far more than the other models do: more than the whisker of their box plot.
+
+    The last setting is the reference, all before it are shifts. A count, without an interval.
+    """
+
+    per_model = True
+
+    def __init__(self, *, fence: float = FENCE) -> None:
+        self.fence = fence
+
+    def of_table(self, table: Table, settings: Sequence[str]) -> Mapping[str, Score]:
+        *shifts, reference = settings
+        found = catastrophes(table, reference, shifts, fence=self.fence)
+        columns = [table.column(name) for name in settings]
+        known = [bool(np.isfinite(row).all()) for row in np.stack(columns, axis=1)]
+        counts = {model: float(sum(each.model == model for each in found)) for model in table.models}
+        others = sum(known) - 1
+        return {
+            model: without_interval(counts[model], others, "a count of shifts")
+            for model, is_known in zip(table.models, known, strict=True)
+            if is_known
+        }
+
+    def notes(self, table: Table, settings: Sequence[str]) -> dict[str, str]:
+        """By model, what it loses and what is usual, in words."""
+        *shifts, reference = settings
+        said: dict[str, list[str]] = {}
+        for each in catastrophes(table, reference, shifts, fence=self.fence):
+            said.setdefault(each.model, []).append(each.flag.explanation)
+        return {model: "; ".join(texts) for model, texts in said.items()}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.core.errors import HoldfastError, unknown
-from holdfast.core.intervals import wilson
+from holdfast.core.intervals import CONFIDENCE, wilson
 from holdfast.core.types import Score
 from holdfast.metrics.accuracy import aligned
 from holdfast.metrics.intervals import mcnemar, paired_difference
@@ -41,10 +41,10 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """In words: `better`, `worse` or `no difference shown`."""
-        if self.difference.low > 0:
-            return "better"
-        return "worse" if self.difference.high < 0 else "no difference shown"
+        """In words: `better`, `worse` or `no difference shown`. The interval leaves out 0 where p is below 5 %."""
+        if self.chance >= 1 - CONFIDENCE:
+            return "no difference shown"
+        return "better" if self.difference.value > 0 else "worse"
 
 
 def compare(one: Rows, other: Rows) -> Comparison:

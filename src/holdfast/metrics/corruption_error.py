@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
+
 from holdfast.core.errors import HoldfastError, Misuse
-from holdfast.core.types import Score
-from holdfast.metrics.averages import mean_of
+from holdfast.core.types import Score, without_interval
+from holdfast.metrics.averages import TOGETHER, difference, mean_of
+from holdfast.metrics.means import Cell, correlation, mean_over, scaled
 
 # error of AlexNet on ImageNet-C, mean of five severities, as released with it (github.com/hendrycks/robustness)
 ALEXNET: Mapping[str, float] = MappingProxyType(
@@ -42,34 +44,69 @@ class CorruptionErrors(NamedTuple):
     each: Mapping[str, Score]
 
 
+class Outcomes(NamedTuple):
+    """Which samples are right without a corruption, and by corruption and severity: the samples behind the scores."""
+
+    clean: Cell
+    corrupted: Mapping[str, Sequence[Cell]]
+
+
 def corruption_errors(
     clean: Score,
     accuracies: Mapping[str, Sequence[Score]],
     *,
     baseline: Mapping[str, float] = ALEXNET,
     baseline_clean: float = ALEXNET_CLEAN,
+    outcomes: Outcomes | None = None,
 ) -> CorruptionErrors:
     """From accuracies by corruption, one per severity. Every corruption of the baseline must be there, and no other.
 
     CE_c = Σ_s error / Σ_s baseline error; relative CE_c takes the clean error off both. Their means over c are mCE and
-    relative mCE. Intervals are means of intervals, as for cells on the same images; the baseline counts as exact.
+    relative mCE. Intervals need `outcomes`: only samples tell how cells vary together. The baseline counts as exact.
     """
     _same_corruptions(accuracies, baseline)
     each: dict[str, Score] = {}
-    relative: list[Score] = []
+    relative = 0.0
     for name, error in baseline.items():
-        levels = accuracies[name]
         if error <= baseline_clean:
             raise HoldfastError(f"the baseline loses nothing under {name}, and no relative error to it is defined")
-        mean = _error(levels)
-        each[name] = Score(mean.value / error, mean.low / error, mean.high / error, mean.n)
-        lost = error - baseline_clean
-        # the clean and the corrupted error are of the same images: the interval of the corrupted one decides
-        start = 1 - clean.value
-        relative.append(
-            Score((mean.value - start) / lost, (mean.low - start) / lost, (mean.high - start) / lost, mean.n)
-        )
-    return CorruptionErrors(mean_of(each), mean_of(relative), each)
+        lost = 1 - mean_of(accuracies[name]).value
+        each[name] = _errors(outcomes, {name: error}) or without_interval(lost / error, clean.n, TOGETHER)
+        relative += (lost - (1 - clean.value)) / (error - baseline_clean) / len(baseline)
+    if outcomes is None:
+        none = without_interval(relative, clean.n, TOGETHER)
+        return CorruptionErrors(mean_of(each), none, each)
+    mean = _errors(outcomes, baseline)
+    assert mean is not None, "made of outcomes"
+    return CorruptionErrors(mean, _relative(outcomes, baseline, baseline_clean), each)
+
+
+def _errors(outcomes: Outcomes | None, baseline: Mapping[str, float]) -> Score | None:
+    """The mean over corruptions of error / baseline error."""
+    if outcomes is None:
+        return None
+    cells = _wrong(outcomes, baseline)
+    return scaled(mean_over(cells), sum(cell.weight for cell in cells))
+
+
+def _relative(outcomes: Outcomes, baseline: Mapping[str, float], baseline_clean: float) -> Score:
+    """The mean over corruptions of what is lost / what the baseline loses: a difference on samples in common."""
+    lost = {name: error - baseline_clean for name, error in baseline.items()}
+    cells = _wrong(outcomes, lost)
+    ids, right, _ = outcomes.clean
+    clean = Cell(ids, 1 - np.asarray(right, dtype=np.float64))
+    total = sum(cell.weight for cell in cells)
+    return scaled(difference(mean_over(cells), mean_over([clean]), correlation(cells, [clean])), total)
+
+
+def _wrong(outcomes: Outcomes, baseline: Mapping[str, float]) -> list[Cell]:
+    """Errors, each weighed by its part of the mean over corruptions of error / baseline."""
+    return [
+        Cell(ids, 1 - np.asarray(right, dtype=np.float64), 1 / (len(baseline) * len(levels) * error))
+        for name, error in baseline.items()
+        for levels in (outcomes.corrupted[name],)
+        for ids, right, _ in levels
+    ]
 
 
 def _same_corruptions(accuracies: Mapping[str, Sequence[Score]], baseline: Mapping[str, float]) -> None:
@@ -85,10 +122,3 @@ def _same_corruptions(accuracies: Mapping[str, Sequence[Score]], baseline: Mappi
     lengths = {len(levels) for levels in accuracies.values()}
     if len(lengths) > 1:
         raise HoldfastError(f"corruptions have different numbers of severities: {sorted(lengths)}")
-
-
-def _error(levels: Sequence[Score]) -> Score:
-    value, high, low = (
-        1 - math.fsum(getattr(each, part) for each in levels) / len(levels) for part in ("value", "low", "high")
-    )
-    return Score(value, low, high, min(each.n for each in levels))

@@ -7,37 +7,110 @@ they avoid each other's errors.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.types import Score
+from holdfast.core.intervals import CONFIDENCE, share_bounds, z_value
+from holdfast.core.types import Score, without_interval
 from holdfast.metrics.accuracy import aligned
-from holdfast.metrics.resampling import RESAMPLES, percentiles, resampled_sums
+from holdfast.metrics.means import apart
 from holdfast.store.rows import Rows
 
+FEWEST = 5  # right and wrong answers of each model
+WIDEST = 50.0  # a log odds ratio beyond which nothing is left to tell
 
-def error_consistency(one: Rows, other: Rows, *, resamples: int = RESAMPLES) -> Score:
+
+def error_consistency(one: Rows, other: Rows) -> Score:
     """κ of two runs on the same samples; NaN where both are always right or both always wrong."""
     other = aligned(other, one.ids)
     if len(other) != len(one) or (one.labels != other.labels).any():
         raise HoldfastError("the two runs are not of the same samples with the same labels")
-    return kappa(one.correct, other.correct, resamples=resamples)
+    return kappa(one.correct, other.correct)
 
 
-def kappa(one: NDArray[np.bool_], other: NDArray[np.bool_], *, resamples: int = RESAMPLES) -> Score:
-    """(observed - expected) / (1 - expected) agreement of being right, with a bootstrap interval over samples."""
+def kappa(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> Score:
+    """(observed - expected) / (1 - expected) agreement of being right.
+
+    The interval holds what either of two ways allows: the odds ratio of errors at the observed accuracies (Fisher's
+    exact distribution, mid-p), which is right where few errors are shared, and observed over expected disagreement
+    (MOVER), which is right where most are. None where a model has fewer than five right or five wrong answers.
+    """
     assert one.shape == other.shape, "paired samples: the same samples in the same order"
     n = len(one)
     if not n:
-        return Score(math.nan, -1.0, 1.0, 0)
+        return without_interval(math.nan, 0, "no samples")
     columns = np.stack([one, other, one == other], axis=1).astype(np.float64)
     value = float(_kappa(columns.mean(axis=0)[None])[0])
-    if not resamples:
-        return Score(value, math.nan, math.nan, n)
-    return percentiles(value, _kappa(resampled_sums(columns, resamples=resamples) / n), n)
+    wrong, other_wrong, both = int((~one).sum()), int((~other).sum()), int((~one & ~other).sum())
+    if min(wrong, other_wrong, n - wrong, n - other_wrong) < FEWEST:
+        return without_interval(value, n, f"a model has fewer than {FEWEST} right or wrong answers")
+    low, high = (_kappa_at(odds, wrong / n, other_wrong / n) for odds in _odds(both, wrong, other_wrong, n))
+    least, most = _by_disagreement(one, other)
+    return Score(value, min(low, least, value), max(high, most, value), n)
+
+
+def _by_disagreement(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> tuple[float, float]:
+    """Bounds of κ = 1 - observed / expected disagreement, both uncertain, on the scale of logarithms."""
+    n, differ = len(one), one != other
+    right, other_right = float(one.mean()), float(other.mean())
+    expected = right * (1 - other_right) + other_right * (1 - right)
+    moved = (1 - 2 * other_right) * (one - right) + (1 - 2 * right) * (other - other_right)
+    spread = float(moved.std()) / math.sqrt(n)
+    together = float(np.corrcoef(differ, moved)[0, 1]) if differ.any() and not differ.all() and spread > 0 else 0.0
+    low, high = share_bounds(float(differ.sum()), n)
+    of_expected = z_value() * spread / expected
+    middle = float(differ.mean()) or 0.5 / n
+    below, above = (math.inf if low <= 0 else math.log(middle / low)), math.log(high / middle)
+    upper = math.inf if math.isinf(below) else apart(below, of_expected, together)
+    return (
+        1 - middle / expected * math.exp(apart(above, of_expected, together)),
+        1 - middle / expected * math.exp(-upper),
+    )
+
+
+def _odds(both: int, wrong: int, other_wrong: int, n: int) -> tuple[float, float]:
+    """Bounds of the log odds ratio, from the number both get wrong given what each does (Fisher's distribution)."""
+    k = np.arange(max(0, wrong + other_wrong - n), min(wrong, other_wrong) + 1)
+    log = -(gammaln(k + 1) + gammaln(wrong - k + 1) + gammaln(other_wrong - k + 1))
+    log -= gammaln(n - wrong - other_wrong + k + 1)
+    weight = np.where(k == both, 0.5, (k > both).astype(np.float64))
+
+    def above(odds: float) -> float:
+        """How likely more than observed is, half of what was observed counted."""
+        chance = np.exp(log + k * odds - (log + k * odds).max())
+        return float(weight @ chance / chance.sum())
+
+    tail = (1 - CONFIDENCE) / 2
+    low = -math.inf if both == k[0] else _where(above, tail)
+    high = math.inf if both == k[-1] else _where(above, 1 - tail)
+    return low, high
+
+
+def _where(rising: Callable[[float], float], level: float) -> float:
+    low, high = -WIDEST, WIDEST
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rising(middle) < level else (low, middle)
+    return (low + high) / 2
+
+
+def _kappa_at(log_odds: float, wrong: float, other_wrong: float) -> float:
+    """κ of two models with these shares of errors whose errors have this odds ratio (Plackett 1965)."""
+    least, most = max(0.0, wrong + other_wrong - 1), min(wrong, other_wrong)
+    if abs(log_odds) < 1e-9:
+        both = wrong * other_wrong
+    elif log_odds <= -WIDEST or log_odds >= WIDEST:
+        both = least if log_odds < 0 else most
+    else:
+        odds = math.exp(log_odds)
+        half = 1 + (wrong + other_wrong) * (odds - 1)
+        both = (half - math.sqrt(half * half - 4 * odds * (odds - 1) * wrong * other_wrong)) / (2 * (odds - 1))
+    by_chance = wrong * (1 - other_wrong) + other_wrong * (1 - wrong)
+    return 2 * (min(max(both, least), most) - wrong * other_wrong) / by_chance
 
 
 def consistency_matrix(runs: Sequence[Rows]) -> NDArray[np.float64]:

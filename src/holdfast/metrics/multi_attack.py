@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.refs import parse_ref
-from holdfast.core.types import Score
-from holdfast.metrics.resampling import RESAMPLES, percentiles
+from holdfast.core.types import Score, without_interval
+from holdfast.metrics.intervals import exact_bounds
+from holdfast.metrics.means import DRAWS, Cell, mean_over, scaled
 
 Array = NDArray[np.float64]
 
@@ -34,6 +36,7 @@ class Strength(NamedTuple):
 
 CLEAN = Strength("", 0.0)
 NORMS = ("l1", "l2", "linf")
+NO_COUNT = "nobody says how many samples the accuracies rest on"
 SAME_THREAT = {"fgsm": "linf", "fast-lpa": "lpips", "lpa": "lpips", "ppgd": "lpips", "lpips": "lpips"}
 
 
@@ -42,7 +45,8 @@ class Battery:
     """A model's accuracy under a set of attacks, beside the best known accuracy under each.
 
     `accuracies` and `best` (the paper's acc*) are fractions, one per entry; NaN where a cell is missing. `n` and
-    `best_n` are the samples every accuracy rests on, 0 where nobody said.
+    `best_n` are the samples every accuracy rests on, 0 where nobody said. `outcomes` are the samples behind each
+    accuracy and whether they stay right, where that is known: only it tells how accuracies vary together.
     """
 
     entries: tuple[Strength, ...]
@@ -50,9 +54,11 @@ class Battery:
     best: Array
     n: int = 0
     best_n: int = 0
+    outcomes: tuple[Cell, ...] = ()
 
     def __post_init__(self) -> None:
         assert len(self.entries) == len(self.accuracies) == len(self.best), "one accuracy of each kind per entry"
+        assert len(self.outcomes) in (0, len(self.entries)), "outcomes of every entry or of none"
         if len(set(self.entries)) != len(self.entries):
             twice = next(name for i, name in enumerate(self.entries) if name in self.entries[:i])
             raise Misuse(f"`{twice}` stands twice among the attacks")
@@ -77,7 +83,20 @@ class Battery:
             entries=tuple(self.entries[i] for i in kept),
             accuracies=self.accuracies[kept],
             best=self.best[kept],
+            outcomes=tuple(self.outcomes[i] for i in kept) if self.outcomes else (),
         )
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The samples behind every accuracy, right or wrong.
+
+        Where only counts are known, the attacks count as nested: a sample that one breaks is broken by every attack
+        under which accuracy is lower.
+        """
+        if self.outcomes:
+            return self.outcomes
+        every = np.arange(self.n)
+        return tuple(Cell(every, every < round(accuracy * self.n)) for accuracy in self.accuracies)
 
     @property
     def attacks(self) -> tuple[str, ...]:
@@ -104,39 +123,51 @@ class Competitiveness(NamedTuple):
 
 
 def battery(
-    accuracies: Mapping[Strength, float], best: Mapping[Strength, float], *, n: int = 0, best_n: int = 0
+    accuracies: Mapping[Strength, float],
+    best: Mapping[Strength, float],
+    *,
+    n: int = 0,
+    best_n: int = 0,
+    outcomes: Mapping[Strength, Cell] | None = None,
 ) -> Battery:
     """The cells of a model over the attacks that `best` has; what only the model has is left out."""
     entries = tuple(best)
     values = np.array([accuracies.get(entry, math.nan) for entry in entries], dtype=np.float64)
-    return Battery(entries, values, np.array([best[entry] for entry in entries], dtype=np.float64), n, best_n)
+    known = outcomes is not None and all(entry in outcomes for entry in entries)
+    return Battery(
+        entries,
+        values,
+        np.array([best[entry] for entry in entries], dtype=np.float64),
+        n,
+        best_n,
+        tuple(outcomes[entry] for entry in entries) if known and outcomes is not None else (),
+    )
 
 
 def competitiveness(
-    cells: Battery, *, missing: str = "refuse", resamples: int = RESAMPLES, seed: int = 0
+    cells: Battery, *, missing: str = "refuse", resamples: int = DRAWS, seed: int = 0
 ) -> Competitiveness:
     """CR_ind-avg, CR_ind-worst, CR_exp and CR_max, with intervals where the counts are known.
 
-    Missing cells are refused; `missing="count"` takes what there is, and `measured` then says how much.
+    Missing cells are refused; `missing="count"` takes what there is, and `measured` then says how much. `resamples` and
+    `seed` are those of `means.mean_over`.
     """
     kept = _complete(cells, missing)
     ratios = kept.accuracies / kept.best
-    drawn, drawn_best = _redrawn(kept, resamples, seed)
-    with np.errstate(divide="ignore", invalid="ignore"):  # a redrawn best accuracy may be 0: its ratio takes no part
-        drawn_ratios = drawn / drawn_best
-        pairs = (
-            (ratios.mean(), drawn_ratios.mean(axis=1)),
-            (ratios.min(), drawn_ratios.min(axis=1)),
-            (kept.accuracies.mean() / kept.best.mean(), drawn.mean(axis=1) / drawn_best.mean(axis=1)),
-            (kept.accuracies.min() / kept.best.min(), drawn.min(axis=1) / drawn_best.min(axis=1)),
-        )
-    average, worst, expected, most = (percentiles(float(value), drawn, cells.n) for value, drawn in pairs)
-    entry = kept.entries[int(ratios.argmin())]
-    return Competitiveness(average, worst, expected, most, entry, len(kept), len(cells))
+    each, least = np.ones(len(kept)) / len(kept), float(kept.best.min())
+    return Competitiveness(
+        _weighted(kept, each / kept.best, resamples, seed),
+        _smallest(kept, kept.best),
+        _weighted(kept, each / kept.best.mean(), resamples, seed, of_sum=True),
+        _smallest(kept, np.full(len(kept), least)),
+        kept.entries[int(ratios.argmin())],
+        len(kept),
+        len(cells),
+    )
 
 
 def single_competitiveness(
-    cells: Battery, *, missing: str = "refuse", resamples: int = RESAMPLES
+    cells: Battery, *, missing: str = "refuse", resamples: int = DRAWS
 ) -> dict[str, Competitiveness]:
     """The ratios of each attack type alone, over its strengths and no attack, as the paper has it."""
     return {
@@ -149,27 +180,22 @@ def single_competitiveness(
     }
 
 
-def uar(cells: Battery, *, missing: str = "refuse", resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Score]:
+def uar(cells: Battery, *, missing: str = "refuse", resamples: int = DRAWS, seed: int = 0) -> dict[str, Score]:
     """UAR of each attack type: accuracies summed over strengths, as a share of the best known. No clean term."""
     made = {}
     for attack in cells.attacks:
         part = _complete(cells.of([entry for entry in cells.entries if entry.attack == attack]), missing)
-        drawn, best = _redrawn(part, resamples, seed)
-        value = float(part.accuracies.sum() / part.best.sum())
-        made[attack] = percentiles(value, drawn.sum(axis=1) / best.sum(axis=1), cells.n)
+        made[attack] = _weighted(part, np.ones(len(part)) / part.best.sum(), resamples, seed, of_sum=True)
     return made
 
 
-def mean_uar(cells: Battery, *, missing: str = "refuse", resamples: int = RESAMPLES, seed: int = 0) -> Score:
+def mean_uar(cells: Battery, *, missing: str = "refuse", resamples: int = DRAWS, seed: int = 0) -> Score:
     """mUAR: the mean of UAR over attack types."""
     kept = _complete(cells.of([entry for entry in cells.entries if entry != CLEAN]), missing)
-    drawn, best = _redrawn(kept, resamples, seed)
-    values, replicates = [], []
-    for attack in kept.attacks:
-        mine = np.array([entry.attack == attack for entry in kept.entries])
-        values.append(kept.accuracies[mine].sum() / kept.best[mine].sum())
-        replicates.append(drawn[:, mine].sum(axis=1) / best[:, mine].sum(axis=1))
-    return percentiles(float(np.mean(values)), np.mean(replicates, axis=0), cells.n)
+    names = np.array([entry.attack for entry in kept.entries])
+    sums = {attack: float(kept.best[names == attack].sum()) for attack in kept.attacks}
+    weights = np.array([1 / (len(sums) * sums[entry.attack]) for entry in kept.entries])
+    return _weighted(kept, weights, resamples, seed, of_sum=True)
 
 
 # what the learner knew
@@ -224,7 +250,7 @@ class InsideOutside(NamedTuple):
 
 
 def inside_outside(
-    cells: Battery, trained: Mapping[str, float], *, missing: str = "refuse", resamples: int = RESAMPLES
+    cells: Battery, trained: Mapping[str, float], *, missing: str = "refuse", resamples: int = DRAWS
 ) -> InsideOutside:
     """CR-in and CR-out: the same ratios over known and over unforeseen attacks."""
     seen = set(knowledge(cells.entries, trained).seen)
@@ -260,28 +286,49 @@ def _complete(cells: Battery, missing: str) -> Battery:
     return cells.of([entry for entry, gone in zip(cells.entries, absent, strict=True) if not gone])
 
 
-def _redrawn(cells: Battery, resamples: int, seed: int) -> tuple[Array, Array]:
-    """Accuracies as other draws of samples would have them; NaN where no count is known."""
-    random = np.random.default_rng(seed)
-    return (
-        _on_same_samples(random, cells.accuracies, cells.n, resamples),
-        _on_same_samples(random, cells.best, cells.best_n, resamples)
-        if cells.n and cells.best_n
-        else (np.broadcast_to(cells.best, (resamples, len(cells)))),
-    )
+def _weighted(cells: Battery, weights: Array, draws: int, seed: int, *, of_sum: bool = False) -> Score:
+    """Σ weight x accuracy; the weights have the best accuracies in them, each its own or (`of_sum`) a sum of them."""
+    value = float(weights @ cells.accuracies)
+    if not cells.n:
+        return without_interval(value, 0, NO_COUNT)
+    total = float(weights.sum())
+    if not total * value:
+        more = 0.0
+    else:
+        # of a ratio a / b: the variance that an error of b adds, relative to a / b
+        by_best = weights * cells.accuracies / cells.best if not of_sum else value * weights / (weights @ cells.best)
+        more = _variance_of_sum(by_best, cells.best, cells.best_n) / total**2
+    taken = [cell._replace(weight=float(weight)) for cell, weight in zip(cells.cells, weights, strict=True)]
+    made = scaled(mean_over(taken, more=more, draws=draws, seed=seed), total)
+    return replace(made, value=value, low=min(made.low, value), high=max(made.high, value), n=cells.n)
 
 
-def _on_same_samples(random: np.random.Generator, accuracies: Array, n: int, resamples: int) -> Array:
-    """Draws of accuracies measured on the same n samples, of which only the counts are known.
-
-    Taken to be as alike as they can be (a sample that one attack breaks is broken by every stronger one): no average of
-    them can spread more, so intervals err to the wide side.
-    """
+def _variance_of_sum(weights: Array, shares: Array, n: int) -> float:
+    """The variance of Σ weight x share for shares of the same n samples, nested; 0 where n is not known."""
     if not n:
-        return np.full((resamples, len(accuracies)), np.nan)
-    order = np.argsort(accuracies)
-    steps = np.diff(accuracies[order], prepend=0.0, append=1.0)
-    counts = random.multinomial(n, steps / steps.sum(), size=resamples)
-    made = np.empty((resamples, len(accuracies)))
-    made[:, order] = np.cumsum(counts, axis=1)[:, :-1] / n
-    return made
+        return 0.0
+    covariance = np.minimum.outer(shares, shares) - np.outer(shares, shares)
+    return float(weights @ covariance @ weights) / n
+
+
+def _smallest(cells: Battery, best: Array) -> Score:
+    """The smallest accuracy / best, right for any way in which accuracies vary together.
+
+    It lies above the smallest of the lower bounds in 97.5 % of cases or more, as the entry that is truly smallest lies
+    above its own; and below all upper bounds together, each made for its part of the other 2.5 %.
+    """
+    value = float((cells.accuracies / best).min())
+    if not cells.n:
+        return without_interval(value, 0, NO_COUNT)
+    counts = [len(np.asarray(cell.values)) for cell in cells.cells]
+    right = [round(accuracy * n) for accuracy, n in zip(cells.accuracies, counts, strict=True)]
+    miss = (1 - CONFIDENCE) / (2 if cells.best_n else 1)  # half of it for the best accuracies, where they were measured
+    low, _ = exact_bounds(right, counts, miss)
+    apart = len({np.asarray(cell.values, dtype=bool).tobytes() for cell in cells.cells})
+    _, high = exact_bounds(right, counts, miss / apart)
+    below, above = best, best
+    if cells.best_n:
+        below, above = exact_bounds(np.round(best * cells.best_n), cells.best_n, miss / len(cells))
+    with np.errstate(divide="ignore"):
+        made = float((low / above).min()), float((high / below).min())
+    return Score(value, min(made[0], value), max(made[1], value), cells.n)

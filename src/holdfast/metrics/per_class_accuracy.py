@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from holdfast.core.errors import unknown
 from holdfast.core.intervals import wilson
 from holdfast.core.registry import register
-from holdfast.core.types import Score
+from holdfast.core.types import Score, without_interval
 from holdfast.store.rows import Rows
+
+CHOSEN = "chosen by the samples that measure it: name a class for its interval"
 
 
 def per_class(rows: Rows) -> dict[int, Score]:
@@ -31,9 +31,8 @@ def class_name(rows: Rows, label: int) -> str:
 class PerClassAccuracy:
     """Share right among the samples of one class, by number or name; without one, of the class that does worst.
 
-    Of several classes that do equally badly, the one with most samples counts: its interval is the narrowest. The
-    interval is that of one class, and `n` counts all samples, for they all had a say in which class is worst. Where
-    classes have few samples the worst of many looks worse than it is.
+    The worst of several classes has no interval, and `n` counts all samples, for they all had a say in which class is
+    worst; the worst of many classes looks worse than it is, the more so the fewer samples they have.
     """
 
     def __init__(self, *, label: int | str | None = None) -> None:
@@ -42,10 +41,26 @@ class PerClassAccuracy:
     def __call__(self, rows: Rows, reference: Rows | None = None) -> Score | None:  # noqa: ARG002
         scores = per_class(rows)
         if self.label is None:
-            worst = min(scores.values(), key=lambda score: (score.value, -score.n), default=None)
-            return None if worst is None else replace(worst, n=len(rows))
+            worst = min(scores.values(), key=lambda score: score.value, default=None)
+            if worst is None or len(scores) == 1:
+                return worst
+            return without_interval(worst.value, len(rows), f"the lowest of {len(scores)} classes, {CHOSEN}")
         named = {class_name(rows, label): label for label in scores}
         label = self.label if isinstance(self.label, int) else named.get(self.label)
         if label is None:
             raise unknown(f"class of run {rows.footer.key}", str(self.label), named)
         return scores.get(label)
+
+    def in_words(self, rows: Rows) -> str:
+        """The class that does worst, by name, where none was asked for."""
+        scores = per_class(rows)
+        if self.label is not None or not scores:
+            return ""
+        return class_name(rows, min(scores, key=lambda label: (scores[label].value, -scores[label].n)))
+
+    def details(self, rows: Rows) -> dict[str, object]:
+        """The score of every class, by its name."""
+        return {
+            class_name(rows, label): {"value": score.value, "low": score.low, "high": score.high, "n": score.n}
+            for label, score in per_class(rows).items()
+        }

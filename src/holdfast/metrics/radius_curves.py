@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,8 +15,8 @@ from holdfast.core.registry import register
 from holdfast.core.types import Score
 from holdfast.metrics.accuracy import worst_case
 from holdfast.metrics.averages import average_accuracy
+from holdfast.metrics.means import DRAWS, mean_of_values
 from holdfast.metrics.multi_attack import CLEAN, Strength
-from holdfast.metrics.resampling import RESAMPLES, percentiles, resampled_sums
 from holdfast.store.rows import Rows
 
 
@@ -27,29 +28,78 @@ class RadiusCurve(NamedTuple):
     area: Score
 
 
-def radius_curve(rows: Rows, radii: Sequence[float] | None = None, *, resamples: int = RESAMPLES) -> RadiusCurve:
-    """The share of samples that no radius up to r broke, at each r (default: every radius that broke some sample).
+def radius_curve(rows: Rows, radii: Sequence[float] | None = None, *, resamples: int = DRAWS) -> RadiusCurve:
+    """The share of samples that no radius up to r broke, at each r.
 
-    A sample that was wrong without the attack has radius 0; one without a usable answer is wrong at any radius.
+    By default r is every radius that broke some sample, and the largest that was searched. A sample that was wrong
+    without the attack has radius 0; one without a usable answer is wrong at any radius.
     """
     smallest = smallest_radii(rows)
     if radii is None:
-        found = np.unique(smallest[np.isfinite(smallest)])
-        radii = [float(radius) for radius in found] or [0.0]
+        largest = common_radius([rows])
+        radii = [*(float(radius) for radius in np.unique(smallest) if radius < np.float32(largest)), largest]
     chosen = tuple(sorted(float(radius) for radius in radii))
     if not chosen or chosen[0] < 0:
         raise Misuse("a curve takes radii of 0 or more")
+    _check_reach(rows, chosen[-1])
     scores = tuple(wilson(int(_stands(smallest, radius).sum()), len(smallest)) for radius in chosen)
     return RadiusCurve(chosen, scores, _area(smallest, chosen[-1], resamples))
+
+
+def searched_radius(rows: Rows) -> float | None:
+    """The largest radius up to which the run's attack looked; None where its parameters set no limit, as for `fmn`."""
+    for change in reversed(rows.footer.changes):
+        for name in ("radii", "radius"):
+            numbers = [float(number) for number in np.atleast_1d(change.args.get(name) or ()) if _is_number(number)]
+            if change.kind == "attack" and numbers:
+                return max(numbers) if math.isfinite(max(numbers)) else None
+    return None
+
+
+def common_radius(runs: Sequence[Rows]) -> float:
+    """The largest radius up to which every one of the runs was searched: areas up to it can be compared."""
+    found = [searched_radius(rows) for rows in runs]
+    for rows, radius in zip(runs, found, strict=True):
+        if radius is None:
+            raise HoldfastError(
+                f"run {rows.footer.key} names no largest radius that was searched",
+                hint="say up to which radius: `area-under-radius-curve:radius=8/255`",
+            )
+    return min(radius for radius in found if radius is not None)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _reaches(rows: Rows, radius: float) -> bool:
+    """Whether the run looked that far: a sample that stands at the largest radius searched may break at the next."""
+    searched = searched_radius(rows)
+    return searched is None or radius <= searched * (1 + 1e-6)  # a radius may come back from float32
+
+
+def _check_reach(rows: Rows, radius: float) -> None:
+    if not _reaches(rows, radius):
+        searched = searched_radius(rows)
+        raise HoldfastError(
+            f"run {rows.footer.key} was searched up to radius {searched:g}, what stands at {radius:g} is not known",
+            hint=f"ask for {searched:g} at most, or evaluate a sweep that goes further",
+        )
 
 
 def accuracies_at(rows: Rows, attack: str, strengths: Sequence[float]) -> dict[Strength, float]:
     """The cells of a battery from one sweep: no attack, and the attack at each strength."""
     smallest = smallest_radii(rows)
+    _check_reach(rows, max(strengths, default=0.0))
     cells = {CLEAN: float((smallest > 0).mean())}
     for strength in strengths:
         cells[Strength(attack, float(strength))] = float(_stands(smallest, strength).mean())
     return cells
+
+
+def stands(rows: Rows, radius: float) -> NDArray[np.bool_]:
+    """Which samples of a sweep a radius does not break."""
+    return _stands(smallest_radii(rows), radius)
 
 
 def _stands(smallest: NDArray[np.float64], radius: float) -> NDArray[np.bool_]:
@@ -69,10 +119,30 @@ def smallest_radii(rows: Rows) -> NDArray[np.float64]:
 
 @register("metric", "area-under-radius-curve")
 class AreaUnderRadiusCurve:
-    """Area under accuracy against radius, up to the largest radius that broke a sample; None without radii."""
+    """Area under accuracy against radius, as a share of the largest possible, up to the largest radius searched.
+
+    `radius` sets another end, the same for all runs. None without radii, where a run was not searched up to `radius`,
+    and where none is given and the attack looked without a limit (`fmn`, `fab`).
+    """
+
+    def __init__(self, *, radius: float | None = None) -> None:
+        if radius is not None and not 0 < radius < math.inf:
+            raise Misuse(f"`radius` is more than zero and finite, got {radius}")
+        self.radius = radius
 
     def __call__(self, rows: Rows, reference: Rows | None = None) -> Score | None:  # noqa: ARG002
-        return None if np.isnan(rows.floats("radius")).all() else radius_curve(rows).area
+        end = self.radius or searched_radius(rows)
+        if end is None or not _reaches(rows, end) or np.isnan(rows.floats("radius")).all():
+            return None
+        return radius_curve(rows, [end]).area
+
+    def remark(self, runs: Sequence[Rows]) -> str:
+        """What to know before areas of these runs are compared: nothing where all end at one radius."""
+        ends = sorted({end for rows in runs if (end := searched_radius(rows)) is not None})
+        if self.radius is not None or len(ends) < 2:
+            return ""
+        listed = ", ".join(f"{end:g}" for end in ends)
+        return f"the runs were searched up to different radii ({listed}): compare them with `radius={ends[0]:g}`"
 
 
 class UnionAverage(NamedTuple):
@@ -82,13 +152,12 @@ class UnionAverage(NamedTuple):
     average: Score
 
 
-def union_and_average(runs: Sequence[Rows], *, resamples: int = RESAMPLES) -> UnionAverage:
-    """Of several runs on the same samples; the average is resampled over samples, with all attacks on one together."""
+def union_and_average(runs: Sequence[Rows], *, resamples: int = DRAWS) -> UnionAverage:
+    """Of several runs on the same samples."""
     return UnionAverage(worst_case(runs), average_accuracy(runs, resamples=resamples))
 
 
 def _area(smallest: NDArray[np.float64], largest: float, resamples: int) -> Score:
     # ∫ share(radius > r) dr over [0, R] is the mean of min(radius, R): no quadrature
     shares = np.minimum(smallest, largest) / largest if largest > 0 else (smallest > 0).astype(np.float64)
-    sums = resampled_sums(shares[:, None], resamples=resamples)[:, 0]
-    return percentiles(float(shares.mean()), sums / len(shares), len(shares))
+    return mean_of_values(shares, draws=resamples)

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
-
-from holdfast.core.intervals import CONFIDENCE
-from holdfast.core.types import Score
 
 RESAMPLES = 1000
 _AT_ONCE = 2_000_000  # counts held in memory: 16 MB
@@ -34,22 +29,3 @@ def draw_counts(n: int, draws: int, *, seed: int | np.random.Generator = 0) -> N
     """How often each of n things stands in each draw of n with replacement, (draws, n); every row sums to n."""
     places = np.random.default_rng(seed).integers(0, n, (draws, n)) + n * np.arange(draws)[:, None]
     return np.bincount(places.ravel(), minlength=draws * n).reshape(draws, n).astype(np.float64)
-
-
-def resampled_places(n: int, *, resamples: int = RESAMPLES, seed: int = 0) -> NDArray[np.int64]:
-    """Which rows each of `resamples` draws takes, (resamples, n): for statistics that are no function of sums."""
-    return np.random.default_rng(seed).integers(0, n, (resamples, n))
-
-
-def percentiles(value: float, replicates: NDArray[np.float64], n: int, *, confidence: float = CONFIDENCE) -> Score:
-    """A value with the percentile interval of its bootstrap replicates; replicates that are NaN are left out.
-
-    The interval always holds the value itself.
-    """
-    known = replicates[~np.isnan(replicates)]
-    if not len(known) or math.isnan(value):
-        return Score(value, math.nan, math.nan, n)
-    tail = (1 - confidence) / 2
-    # a replicate may be infinite, and inf - inf is no number: no interpolation between order statistics
-    low, high = np.quantile(known, [tail, 1 - tail], method="inverted_cdf")
-    return Score(value, min(float(low), value), max(float(high), value), n)

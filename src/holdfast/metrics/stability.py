@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.intervals import CONFIDENCE, z_value
-from holdfast.core.types import Score
+from holdfast.core.types import Score, without_interval
 from holdfast.metrics.multi_attack import Battery, Strength, knowledge
-from holdfast.metrics.resampling import percentiles
 
 Array = NDArray[np.float64]
 
 NEAR = 0.03  # the paper's α, on fractions
+NO_INTERVAL = "the largest of many slopes, each divided by a small difference: no interval covers it"
 TIE = 1e-12  # two best accuracies closer than this are the same number
 
 
@@ -41,15 +41,12 @@ class Stability(NamedTuple):
     least_gap: float
 
 
-def stability(
-    cells: Battery, trained: Mapping[str, float], *, near: float = NEAR, resamples: int = 0, seed: int = 0
-) -> Stability:
+def stability(cells: Battery, trained: Mapping[str, float], *, near: float = NEAR) -> Stability:
     """As published: the largest |accuracy difference| / |difficulty difference| over pairs less than `near` apart.
 
-    The first of a pair is an attack seen in training (or none), the second any; ties in difficulty do not count. The
-    interval, where asked for and counts are known, redraws every cell on its own.
+    The first of a pair is an attack seen in training (or none), the second any; ties in difficulty do not count.
     """
-    return _largest(cells, trained, near, np.zeros((len(cells), len(cells))), resamples, seed)
+    return _largest(cells, trained, near, np.zeros((len(cells), len(cells))))
 
 
 def conditioned_stability(
@@ -58,8 +55,6 @@ def conditioned_stability(
     *,
     near: float = NEAR,
     confidence: float = CONFIDENCE,
-    resamples: int = 0,
-    seed: int = 0,
 ) -> Stability:
     """The same over pairs whose difficulties differ by more than chance, given the counts of the best accuracies."""
     if not cells.best_n:
@@ -74,12 +69,10 @@ def conditioned_stability(
             f"with {cells.best_n} samples no two difficulties within {near:g} differ by more than chance",
             hint="use more samples, or a larger `near`",
         )
-    return _largest(cells, trained, near, least, resamples, seed)
+    return _largest(cells, trained, near, least)
 
 
-def _largest(
-    cells: Battery, trained: Mapping[str, float], near: float, least: Array, resamples: int, seed: int
-) -> Stability:
+def _largest(cells: Battery, trained: Mapping[str, float], near: float, least: Array) -> Stability:
     if cells.missing:
         raise HoldfastError(
             f"{cells.missing} of {len(cells)} accuracies are missing, and one of them may set the stability constant",
@@ -90,15 +83,12 @@ def _largest(
     slopes = _slopes(cells.accuracies, cells.best, near, least)[known]
     pairs = int(np.isfinite(slopes).sum())
     if not pairs:
-        return Stability(Score(0.0, math.nan, math.nan, cells.n), None, None, math.nan, math.nan, 0, math.nan)
+        return Stability(without_interval(0.0, cells.n, NO_INTERVAL), None, None, math.nan, math.nan, 0, math.nan)
     row, other = np.unravel_index(int(np.nanargmax(slopes)), slopes.shape)
     first = int(np.flatnonzero(known)[row])
     value = float(slopes[row, other])
-    constant = Score(value, math.nan, math.nan, cells.n)
-    if resamples and cells.n and cells.best_n:
-        constant = percentiles(value, _replicates(cells, known, near, least, resamples, seed), cells.n)
     return Stability(
-        constant,
+        without_interval(value, cells.n, NO_INTERVAL),
         cells.entries[first],
         cells.entries[int(other)],
         float(abs(cells.best[first] - cells.best[other])),
@@ -114,17 +104,4 @@ def _slopes(accuracies: Array, best: Array, near: float, least: Array) -> Array:
     counts = (gaps > TIE) & (gaps >= least) & (gaps < near)
     differences = np.abs(accuracies[:, None] - accuracies[None, :])
     made: Array = np.divide(differences, gaps, out=np.full(gaps.shape, np.nan), where=counts)
-    return made
-
-
-def _replicates(
-    cells: Battery, known: NDArray[np.bool_], near: float, least: Array, resamples: int, seed: int
-) -> Array:
-    random = np.random.default_rng(seed)
-    own = random.binomial(cells.n, cells.accuracies, (resamples, len(cells))) / cells.n
-    best = random.binomial(cells.best_n, cells.best, (resamples, len(cells))) / cells.best_n
-    made = np.empty(resamples)
-    for j in range(resamples):
-        slopes = _slopes(own[j], best[j], near, least)[known]
-        made[j] = np.nanmax(slopes) if np.isfinite(slopes).any() else 0.0
     return made

@@ -25,7 +25,7 @@ def standing(board: Board, model: str) -> Standing | None:
     """
     column = next(column for column in board.columns if column.name == board.sort)
     sign = -1 if column.better == "lower" else 1
-    own = next((entry for entry in board.entries if entry.model == model and entry.origin == "measured"), None)
+    own = next((entry for entry in board.entries if model in entry.names and entry.is_measured), None)
     score = own.cells[board.sort].score if own is not None else None
     if own is None or score is None:
         return None
@@ -42,4 +42,5 @@ def standing(board: Board, model: str) -> Standing | None:
         return 1 + sum(other > value for other, _ in others)
 
     published = sum(origin != "measured" for _, origin in others)
-    return Standing(place(sign * score.value), 1 + len(others), place(best), place(worst), published)
+    rank = own.rank or place(sign * score.value)  # of equal scores the board has one first
+    return Standing(rank, 1 + len(others), min(rank, place(best)), max(rank, place(worst)), published)

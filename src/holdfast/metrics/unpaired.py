@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.types import Score
-from holdfast.metrics.averages import difference
+from holdfast.core.intervals import CONFIDENCE
+from holdfast.core.rounding import shown
+from holdfast.core.types import Score, without_interval
 from holdfast.metrics.board import score_of
+from holdfast.metrics.intervals import Tested, unpaired_difference
 from holdfast.store.scores import Scores
 
 
@@ -21,23 +24,25 @@ class Unpaired(NamedTuple):
     one: Score
     other: Score
     difference: Score
+    p: float
 
     @property
     def verdict(self) -> str:
-        """In words; without counts there is nothing to test."""
+        """In words; without counts there is nothing to test. The interval leaves out 0 where p is below 5 %."""
         if not self.difference.n:
             return "counts unknown"
-        if self.difference.low > 0:
-            return "higher"
-        return "lower" if self.difference.high < 0 else "no difference shown"
+        if self.p >= 1 - CONFIDENCE:
+            return "no difference shown"
+        return "higher" if self.difference.value > 0 else "lower"
 
-    def texts(self) -> tuple[str, str, str]:
-        """Both scores and their difference, as they are printed."""
+    def texts(self) -> tuple[str, str, str, str]:
+        """Both scores, their difference and p, as they are printed."""
         scale = 100 if self.unit in ("percent", "points") else 1
         bounds = self.difference
-        interval = f" [{scale * bounds.low:+.2f}, {scale * bounds.high:+.2f}]" if bounds.n else ""
-        shown = f"{scale * bounds.value:+.2f}{interval}"
-        return f"{scale * self.one.value:.2f}", f"{scale * self.other.value:.2f}", shown
+        low, value, high = (shown(scale * part, 2, signed=True) for part in (bounds.low, bounds.value, bounds.high))
+        interval = f" [{low}, {high}]" if bounds.n else ""
+        p = f"{self.p:.2g}" if bounds.n else ""
+        return shown(scale * self.one.value, 2), shown(scale * self.other.value, 2), f"{value}{interval}", p
 
     def record(self) -> dict[str, object]:
         """Flat and plain, for CSV and JSON; shares are fractions."""
@@ -51,6 +56,7 @@ class Unpaired(NamedTuple):
             "difference_low": self.difference.low if has else None,
             "difference_high": self.difference.high if has else None,
             "n": self.difference.n or None,
+            "p": self.p if has else None,
             "verdict": self.verdict,
         }
 
@@ -68,11 +74,17 @@ def unpaired(scores: Scores, one: str, other: str, *, settings: Iterable[str] = 
             continue
         unit = scores.unit(setting)
         first, second = (score_of(float(values[i]), int(rows.counts[i, j]), unit) for i in (0, 1))
-        if first.n and second.n:
-            gap = difference(first, second)
-        else:
-            gap = Score(first.value - second.value, math.nan, math.nan, 0)
-        made.append(Unpaired(setting, unit, first, second, gap))
+        made.append(Unpaired(setting, unit, first, second, *_tested(first, second)))
     if not made:
         raise HoldfastError(f"`{one}` and `{other}` share no setting of `{scores.benchmark}`")
     return made
+
+
+def _tested(one: Score, other: Score) -> Tested:
+    """The difference as printed, with the interval and p of the counts behind it: printed shares are rounded."""
+    value = one.value - other.value
+    if not (one.n and other.n):
+        return Tested(without_interval(value, 0, "nobody says how many samples the scores rest on"), math.nan)
+    made = unpaired_difference(round(one.value * one.n), one.n, round(other.value * other.n), other.n)
+    bounds = made.difference
+    return Tested(replace(bounds, value=value, low=min(bounds.low, value), high=max(bounds.high, value)), made.p)

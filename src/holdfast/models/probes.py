@@ -12,6 +12,7 @@ from collections import deque
 import torch
 from torch import Tensor, nn
 
+from holdfast.core.rounding import percent
 from holdfast.models.subject import Finding, Subject
 
 SAME = 1e-5  # relative; float32 sums in another order (atomics on a GPU) stay below it
@@ -128,9 +129,7 @@ def one_class(subject: Subject) -> Finding | None:
     top, most = int(answered.argmax()), int(answered.max())
     if count < FEWEST or most < ONE_CLASS * count or int(labels.bincount().max()) > count / 2:
         return None
-    share = (
-        "" if subject.majority is None else f" The commonest label has {100 * subject.majority:.1f} % of all images."
-    )
+    share = "" if subject.majority is None else f" The commonest label has {percent(subject.majority)} % of all images."
     return Finding(
         "warning",
         f"The model answers class {top} for {most} of {count} images of {int((labels.bincount() > 0).sum())} labels: "

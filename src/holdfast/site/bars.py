@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -40,10 +41,11 @@ def bar(score: Score, *, partial: bool, rivals: Sequence[Rival] = (), scale: boo
         svg.node(group, "line", x1=at, x2=at, y1=middle - 8, y2=middle + 5, class_="tick")
         svg.node(group, "text", one.letter, x=_share(x), y=middle - 13, text_anchor="middle")
     own = svg.node(root, "g", class_="own")
-    low, high = _share(score.low), _share(score.high)
-    svg.node(own, "line", x1=low, x2=high, y1=middle, y2=middle, class_="range")
-    for end in (low, high):
-        svg.node(own, "line", x1=end, x2=end, y1=middle - 5, y2=middle + 5, class_="cap")
+    if not math.isnan(score.low):
+        low, high = _share(score.low), _share(score.high)
+        svg.node(own, "line", x1=low, x2=high, y1=middle, y2=middle, class_="range")
+        for end in (low, high):
+            svg.node(own, "line", x1=end, x2=end, y1=middle - 5, y2=middle + 5, class_="cap")
     svg.node(own, "circle", cx=_share(score.value), cy=middle, r=3.6, class_="mark hollow" if partial else "mark")
     return svg.markup(root)
 

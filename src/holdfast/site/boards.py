@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from holdfast.core.suites import Column, Suite
-from holdfast.metrics.board import Board, Cell, Entry, board
+from holdfast.metrics.board import board, tables_of
+from holdfast.metrics.cells import Style
+from holdfast.metrics.entries import IMPORTED, Board, Cell, Entry, Other
 from holdfast.metrics.provenance import Basis, bases, scenarios_of, settings_of
 from holdfast.metrics.summary import Line
 from holdfast.site import cells
@@ -17,10 +19,18 @@ from holdfast.site.reading import Reading
 from holdfast.site.slugs import slug
 from holdfast.site.sources import paper
 from holdfast.store.files import Unusable
-from holdfast.store.published import Setting, benchmarks, settings, unread
+from holdfast.store.published import Setting, Unread, benchmarks, settings, unread
 from holdfast.store.scores import PER_HUNDRED, Scores
 
 SERIOUS = ("warning", "error")
+RUNS = "runs"
+UNRELIABLE: Words = {
+    "name": "unreliable",
+    "level": "warning",
+    "about": "the list that it is on says that its robust accuracy is potentially unreliable",
+    "runs": 1,
+}
+MORE = Style(digits=2)  # to compare sources
 UNITS = {"percent": "In percent", "points": "In percentage points", "nats": "In nats", "fraction": "A share"}
 LONG_FACT = 60  # a longer fact is told with the model, not in a column of its own
 
@@ -39,7 +49,12 @@ class BoardPage:
 
     @property
     def file(self) -> str:
-        return f"boards/{slug(self.suite.name)}.html"
+        return f"boards/{self.name}.html"
+
+    @property
+    def name(self) -> str:
+        """Names its files."""
+        return slug(self.suite.board_name)
 
     @property
     def best(self) -> Entry | None:
@@ -64,23 +79,24 @@ def board_page(suite: Suite, store: Reading, *, spelled: Callable[[str], str]) -
 
 def _made(suite: Suite, store: Reading, spelled: Callable[[str], str]) -> BoardPage:
     shown = board(suite, store, spelled=spelled)
-    has_runs = any(entry.origin == "measured" for entry in shown.entries)
-    measured = bases(suite, store, spelled=spelled) if has_runs else {}
-    imported = [scores for name in dict.fromkeys((*suite.published, suite.name)) for scores in store.scores(name)]
+    listed = {name for entry in shown.entries for name in entry.names}
+    every = bases(suite, store, spelled=spelled) if shown.entries else {}
+    measured = {model: basis for model, basis in every.items() if model in listed}
+    imported = [scores for name in tables_of(suite) for scores in store.scores(name)]
     made = _Rows(suite, shown, measured, imported)
     rows = [made.row(i, entry) for i, entry in enumerate(shown.entries)]
     details = made.details(shown)
     data: Words = {
-        "suite": suite.name,
+        "suite": suite.board_name,
         "sort": shown.sort,
         "columns": [_column(column, suite) for column in shown.columns],
         "details": [_column(column, suite) for column in shown.details if column.name in details],
-        "more": f"{slug(suite.name)}/more/columns" if details else None,
+        "more": f"{slug(suite.board_name)}/more/columns" if details else None,
         "facts": made.facts,
         "rows": rows,
         "sources": [[source, paper(source)] for source in made.sources],
     }
-    origins: dict[str, Words] = {f"{slug(suite.name)}/more/columns": details} if details else {}
+    origins: dict[str, Words] = {f"{slug(suite.board_name)}/more/columns": details} if details else {}
     origins |= {made.place(model): _measured_origin(suite, model, basis) for model, basis in measured.items()}
     origins |= {made.place_of(scores): _imported_origin(suite, scores) for scores in imported}
     return BoardPage(suite, shown, data, origins, tuple(plots_of(suite, shown, store, spelled=spelled)))
@@ -101,26 +117,29 @@ class _Rows:
 
     def place(self, model: str) -> str:
         """What a measured model loads; a slug holds no slash, so no model takes the place of something else."""
-        return f"{slug(self.suite.name)}/{slug(model)}"
+        return f"{slug(self.suite.board_name)}/{slug(model)}"
 
     def place_of(self, scores: Scores) -> str:
-        return f"{slug(self.suite.name)}/imported/{self.keys[id(scores)]}"
+        return f"{slug(self.suite.board_name)}/imported/{self.keys[id(scores)]}"
 
     def row(self, i: int, entry: Entry) -> Words:
         basis = self._basis(entry)
         runs = {line.footer.key: line for one in basis.values() for line in one.runs}
+        warned = [UNRELIABLE] if entry.is_unreliable else []
         return {
             "id": i,
             "rank": entry.rank,
             "model": entry.model,
-            "origin": entry.origin,
-            "page": f"../models/{slug(entry.model)}.html" if entry.origin == "measured" else None,
+            "also": list(entry.also),
+            "origin": ", ".join(entry.every_origin),
+            "origins": list(entry.every_origin),
+            "page": f"../models/{slug(self._run_name(entry) or '')}.html" if runs else None,
             "complete": entry.is_complete,
             "open": not entry.is_complete and (entry.rank is None or any(_is_begun(c) for c in entry.cells.values())),
             "missing": entry.missing,
-            "flags": _flags(list(runs.values())),
+            "flags": [*warned, *_flags(list(runs.values()))],
             "facts": dict(entry.facts),
-            "place": self._place(entry),
+            "places": self._places(entry),
             "cells": [self._cell(entry, column, basis.get(column.name)) for column in self.columns],
         }
 
@@ -137,15 +156,24 @@ class _Rows:
                 made[column.name] = cells
         return made
 
-    def _basis(self, entry: Entry) -> Mapping[str, Basis]:
-        return self.measured.get(entry.model, {}) if entry.origin == "measured" else {}
+    def _run_name(self, entry: Entry) -> str | None:
+        """The name under which the store has runs of the entry."""
+        return next((name for name in entry.names if name in self.measured), None)
 
-    def _place(self, entry: Entry) -> str | None:
-        if entry.origin == "measured":
-            return self.place(entry.model)
-        if entry.origin == "imported":
-            return next((self.place_of(one) for one in self.imported if _holds(one, entry)), None)
-        return None
+    def _basis(self, entry: Entry) -> Mapping[str, Basis]:
+        name = self._run_name(entry)
+        return self.measured[name] if name is not None else {}
+
+    def _places(self, entry: Entry) -> Words:
+        """What to load for a cell, by where it comes from."""
+        found: Words = {}
+        name = self._run_name(entry)
+        if name is not None:
+            found[RUNS] = self.place(name)
+        files = [one for one in self.imported if set(entry.names) & set(one.table.models)]
+        if files:
+            found[IMPORTED] = [self.place_of(one) for one in files]
+        return found
 
     def _cell(self, entry: Entry, column: Column, basis: Basis | None) -> Words:
         cell = entry.cell(column.name)
@@ -155,30 +183,38 @@ class _Rows:
             if cell.score.n:
                 made |= {"n": cell.score.n, "low": cell.score.low, "high": cell.score.high}
                 made["bounds"] = cells.bounds(cell, column.unit)
+            made["from"] = cell.origin
             if cell.source:
-                made["source"] = self.sources.setdefault(cell.source, len(self.sources))
+                made["source"] = self._source(cell.source)
+            if cell.others:
+                made["others"] = [self._other(other, column) for other in cell.others]
+            if said := cells.disagreement(cell, column.unit):
+                made["differs"] = said
         elif cell.note:
             made["note"] = cell.note
-        elif note := self.notes.get((entry.model, column.name)) if entry.origin == "published" else None:
-            made |= {"note": note.note, "source": self.sources.setdefault(note.source, len(self.sources))}
+        elif note := self._unread(entry, column):
+            made |= {"note": note.note, "source": self._source(note.source)}
         if cell.is_partial:
             made["part"] = True
         if basis and _flags(basis.runs):
             made["flagged"] = True
         return made
 
+    def _other(self, other: Other, column: Column) -> Words:
+        told = cells.number(other.score.value, column.unit, MORE)
+        return {"from": other.origin, "text": told, "agrees": other.agrees, "source": self._source(other.source)}
+
+    def _unread(self, entry: Entry, column: Column) -> Unread | None:
+        found = [self.notes.get((name, column.name)) for name in entry.names]
+        return next((note for note in found if note is not None), None)
+
+    def _source(self, text: str) -> int:
+        return self.sources.setdefault(text, len(self.sources))
+
 
 def _is_begun(cell: Cell) -> bool:
     """Whether a part of what a score needs is there; a paper that does not give a score lacks nothing."""
     return cell.score is None and cell.of > 0
-
-
-def _holds(scores: Scores, entry: Entry) -> bool:
-    """Whether an imported entry is made of these scores: the model is there, and its sources are theirs."""
-    table = scores.table
-    said = {cell.source for cell in entry.cells.values()} - {""}
-    known = {table.source, *(table.source_of(entry.model, name) for name in entry.cells)}
-    return entry.model in table.facts.keys() | set(table.models) and said <= known
 
 
 def _fact_names(shown: Board) -> list[str]:
@@ -240,7 +276,7 @@ def _measured_origin(suite: Suite, model: str, basis: Mapping[str, Basis]) -> Wo
         "runs": [_run(line) for line in runs.values()],
         "columns": {name: [index[line.footer.key] for line in one.runs] for name, one in basis.items()},
         "missing": {name: list(one.missing) for name, one in basis.items()},
-        "again": f"holdfast evaluate {shlex.quote(model)} --suite {shlex.quote(suite.name)}",
+        "again": f"holdfast evaluate {shlex.quote(model)} --suite {shlex.quote(suite.name)}{suite.options}",
     }
 
 

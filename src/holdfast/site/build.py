@@ -11,10 +11,10 @@ from functools import cache
 from pathlib import Path
 
 import jinja2
-from markupsafe import Markup
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.suites import Suite, load_suite, suites
+from holdfast.core.suites import Suite
+from holdfast.metrics.board_list import Unmade, board_suites, filled_by
 from holdfast.site import cells, folder, wording
 from holdfast.site.boards import BoardPage, board_page
 from holdfast.site.policy import plotly_script as _plotly
@@ -46,7 +46,7 @@ NO_PLOTLY = "The plots are left out: plotly is not installed. `pip install plotl
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A measured model on the index."""
+    """A model on the index that the store has rows of: measured here, or imported as predictions of others."""
 
     name: str
     runs: int
@@ -54,6 +54,7 @@ class Model:
     places: tuple[Place, ...]
     file: str | None
     problem: str | None
+    is_imported: bool = False
 
 
 @dataclass(slots=True)
@@ -73,7 +74,7 @@ class Site:
     def record(self) -> dict[str, object]:
         return {
             "index": str(self.out / "index.html"),
-            "boards": {page.suite.name: len(page.board.entries) for page in self.boards},
+            "boards": {page.board.suite: len(page.board.entries) for page in self.boards},
             "models": {model.name: model.file for model in self.models},
             "files": len(self.files),
             "problems": self.problems,
@@ -143,21 +144,16 @@ class _Maker:
             yield "build.json", json_text({"stamp": site.stamp}).encode()
 
     def _suites(self) -> Iterator[Suite]:
-        for name in [*suites(), *self.own]:
-            try:
-                suite = load_suite(name)
-            except HoldfastError as error:
-                if name in self.own:
-                    raise
-                self.site.failed[name] = error.problem
-                continue
-            if suite.board:
+        for suite in board_suites(self.store, own=self.own, spelled=self.spelled):
+            if isinstance(suite, Unmade):
+                self.site.failed[suite.name] = suite.problem
+            else:
                 yield suite
 
     def _board(self, page: BoardPage) -> Iterator[tuple[str, bytes]]:
-        name = slug(page.suite.name)
+        name = page.name
         records = page.board.records()
-        about = {"suite": page.suite.name, "title": page.suite.title, "sort": page.board.sort}
+        about = {"suite": page.board.suite, "title": page.suite.title, "sort": page.board.sort}
         downloads = {
             "CSV": (f"{name}.csv", csv_text(records)),
             "JSON": (f"{name}.json", _json(about, records)),
@@ -175,6 +171,7 @@ class _Maker:
                 page.file,
                 page=shown,
                 source=paper(page.suite.source),
+                filled_by=filled_by(page.suite),
                 downloads=[(kind, f"../downloads/{file}") for kind, (file, _) in downloads.items()],
                 no_plots="" if self.has_plotly or not page.plots else NO_PLOTLY,
             ),
@@ -196,7 +193,9 @@ class _Maker:
                 self.site.failed[model] = problem = error.problem
             newest = max(footer.finished for footer in footers)
             on_index = tuple(place.seen_from("") for place in places)
-            self.site.models.append(Model(model, len(footers), newest, on_index, None if problem else file, problem))
+            is_imported = all(footer.is_imported for footer in footers)
+            known = None if problem else file
+            self.site.models.append(Model(model, len(footers), newest, on_index, known, problem, is_imported))
 
     def _report(self, file: str, print_: str, model: str, places: Sequence[Place], beside: Sequence[str]) -> bytes:
         if self.known.reports.get(file) == print_ and (self.earlier / file).is_file():
@@ -224,14 +223,16 @@ class _Maker:
         return self._page(
             "index.html.j2",
             "index.html",
-            boards=sorted(site.boards, key=lambda page: not page.board.entries),
+            boards=[page for page in site.boards if page.board.entries],
+            empty=[(page, filled_by(page.suite)) for page in site.boards if not page.board.entries],
             first="quick" if "quick" in {page.suite.name for page in site.boards} else "SUITE",
             failed=site.failed,
             models=site.models,
             latest=latest,
             under_way=self.store.under_way,
             entries=len(entries),
-            printed=sum(entry.origin == "published" for entry in entries),
+            printed=sum("published" in entry.every_origin for entry in entries),
+            measured=sum(not model.is_imported for model in site.models),
             newest=wording.period([latest[0].finished]) if latest else "",
             out_name=site.out.name or "site",
         )
@@ -255,7 +256,7 @@ def _places(boards: Sequence[BoardPage], model: str) -> tuple[Place, ...]:
     found = []
     for page in boards:
         for entry in page.board.entries:
-            if entry.model == model and entry.origin == "measured":
+            if model in entry.names and (entry.is_measured or "imported" in entry.every_origin):
                 ranked = sum(one.rank is not None for one in page.board.entries)
                 standing = "incomplete" if entry.rank is None else f"{entry.rank} of {ranked}"
                 found.append(Place(page.suite.title, f"../{page.file}", standing))
@@ -290,14 +291,7 @@ def _code() -> str:
 def _environment() -> jinja2.Environment:
     made = environment()
     made.globals.update(inline_json=inline_json, cell_text=cells.text)
-    made.filters["ticked"] = _ticked
     return made
-
-
-def _ticked(text: str) -> Markup:
-    """Text in which what stands between backticks is code."""
-    parts = str(text).split("`")
-    return Markup("").join(Markup("<code>{}</code>").format(one) if i % 2 else one for i, one in enumerate(parts))
 
 
 def _lenient(spelled: Callable[[str], str]) -> Callable[[str], str]:

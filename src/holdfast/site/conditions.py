@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from holdfast.core.refs import parse_ref
-from holdfast.core.values import Value, value_text
+from holdfast.core.values import Value, number_text, value_text
 from holdfast.site.wording import listed
 from holdfast.store.footer import ChangeRecord, Footer
 
 GROUPS = ("undisturbed", "corrupted", "attacked", "both")
 AXES = ("severity", "radius")
 THEN = ", then "
+SWEEP = "sweep"
+SEARCHED = "searched"  # marks a search over radii read at one of them: `sweep`, or `minimal` for a minimal attack
 
 
 class Axis(NamedTuple):
@@ -49,16 +52,24 @@ def trail(footer: Footer) -> tuple[str, ...]:
 def axes(footer: Footer) -> list[Axis]:
     """The numeric severities and radii of a run."""
     return [
-        Axis(i, name)
-        for name in AXES
-        for i, change in enumerate(footer.changes)
-        if isinstance(change.args.get(name), int | float) and not isinstance(change.args[name], bool)
+        Axis(i, name) for name in AXES for i, change in enumerate(footer.changes) if is_number(change.args.get(name))
     ]
+
+
+def is_number(value: object) -> bool:
+    """Whether it is a finite number."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def place(footer: Footer, axis: Axis) -> float:
     """Where on the axis a run lies."""
     return float(footer.changes[axis.change].args[axis.name])
+
+
+def in_levels(footer: Footer) -> bool:
+    """Whether the radius of its attack was given in 255ths."""
+    radii = [change.args.get("radius") for change in footer.changes]
+    return any(isinstance(radius, float) and number_text(radius).endswith("/255") for radius in radii)
 
 
 def words(footer: Footer, *, without: Axis | None = None) -> str:
@@ -69,15 +80,16 @@ def words(footer: Footer, *, without: Axis | None = None) -> str:
     return THEN.join(said) or "undisturbed"
 
 
-def labels(footers: Sequence[Footer], *, without: Axis | None = None) -> dict[str, str]:
-    """What to call each run, by key; runs that read alike also say in what they differ."""
-    alike: dict[tuple[str, str], list[Footer]] = defaultdict(list)
-    for footer in footers:
-        alike[footer.dataset, words(footer, without=without)].append(footer)
-    named: dict[str, str] = {}
+def labels(footers: Sequence[Footer], *, without: Axis | None = None) -> list[str]:
+    """What to call each run; runs that read alike also say in what they differ."""
+    alike: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for i, footer in enumerate(footers):
+        alike[footer.dataset, words(footer, without=without)].append(i)
+    named = [""] * len(footers)
     for (_, said), some in alike.items():
-        differing = _differing(some, without) if len(some) > 1 else {}
-        named |= {footer.key: f"{said}{differing.get(footer.key, '')}" for footer in some}
+        differing = _differing([footers[i] for i in some], without) if len(some) > 1 else [""]
+        for i, text in zip(some, differing, strict=True):
+            named[i] = f"{said}{text}"
     return named
 
 
@@ -102,6 +114,8 @@ def plain(value: Any) -> Value:
 
 
 def _said(change: ChangeRecord, without: Axis | None) -> str:
+    if change.name == SWEEP:
+        return _sweep_said(change)
     given = parse_ref(change.text)
     hidden = without.name if without else None
     strengths = [
@@ -110,17 +124,27 @@ def _said(change: ChangeRecord, without: Axis | None) -> str:
     others = [value_text(value) for value in given.positional]
     others += [f"{name} {value_text(value)}" for name, value in given.keywords.items() if name not in AXES]
     said = f"{change.name} at {listed(strengths)}" if strengths else change.name
-    return ", ".join([said, *others])
+    how = f" ({change.args[SEARCHED]})" if SEARCHED in change.args else ""
+    return ", ".join([said, *others]) + how
 
 
-def _differing(footers: Sequence[Footer], without: Axis | None) -> dict[str, str]:
-    facts = {footer.key: _facts(footer, without) for footer in footers}
-    names = list(dict.fromkeys(name for known in facts.values() for name in known))
-    telling = [name for name in names if len({known.get(name) for known in facts.values()}) > 1]
-    said = {
-        key: ", ".join(f"{name} {known[name]}" for name in telling if name in known) for key, known in facts.items()
-    }
-    return {key: f" [{text or f'run {key}'}]" for key, text in said.items()}
+def _sweep_said(change: ChangeRecord) -> str:
+    """`sweep of pgd-linf, steps 10, over 6 radii from 1/255 to 32/255`"""
+    inner = parse_ref(str(change.args.get("attack") or "unknown"))
+    given = [f"{name} {value_text(value)}" for name, value in inner.keywords.items()]
+    radii = change.args.get("radii")
+    grid = sorted(float(one) for one in radii if is_number(one)) if isinstance(radii, list | tuple) else []
+    span = f"from {number_text(grid[0])} to {number_text(grid[-1])}" if grid else "unknown"
+    how = [name for name in ("exhaustive", "warm") if change.args.get(name)]
+    return ", ".join([f"sweep of {inner.name}", *given, *how, f"over {len(grid)} radii {span}"])
+
+
+def _differing(footers: Sequence[Footer], without: Axis | None) -> list[str]:
+    facts = [_facts(footer, without) for footer in footers]
+    names = list(dict.fromkeys(name for known in facts for name in known))
+    telling = [name for name in names if len({known.get(name) for known in facts}) > 1]
+    said = [", ".join(f"{name} {known[name]}" for name in telling if name in known) for known in facts]
+    return [f" [{text or f'run {footer.key}'}]" for text, footer in zip(said, footers, strict=True)]
 
 
 def _facts(footer: Footer, without: Axis | None) -> dict[str, str]:

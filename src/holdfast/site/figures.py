@@ -10,8 +10,9 @@ from markupsafe import Markup
 from holdfast.site import lines, wording
 from holdfast.site.bars import Rival, bar
 from holdfast.site.findings import Findings, Measured
+from holdfast.site.headline import Headline, headline
 from holdfast.site.series import Series, series, unjoined, without_common_end
-from holdfast.site.summary import TOPICS, headline
+from holdfast.site.summary import TOPICS
 
 WIDTHS = (1160, 358)  # a laptop's column and a phone's: text in a chart does not shrink with it
 PANEL, WIDE_PANEL, MANY = 204, 300, 4
@@ -65,7 +66,7 @@ def figures(found: Findings) -> list[Figure]:
         clean = headline(runs, "undisturbed")
         for group in ("corrupted", "attacked", "both"):
             some = [run for run in runs if run.group == group]
-            drawn = series(some, found.nearby)
+            drawn = series(some, found.nearby, clean.run if clean is not None else None)
             for axis in ("severity", "radius"):
                 along = [one for one in drawn if one.axis == axis]
                 if along:
@@ -78,9 +79,9 @@ def figures(found: Findings) -> list[Figure]:
 
 
 def _lines(
-    title: str, along: Sequence[Series], clean: Measured | None, known: Mapping[str, str], *, name: str
+    title: str, along: Sequence[Series], clean: Headline | None, known: Mapping[str, str], *, name: str
 ) -> Figure:
-    reference = clean.accuracy if clean is not None else None
+    reference = clean.run.accuracy if clean is not None else None
     rivals = {model: letter for model, letter in known.items() if any(model in one.others for one in along)}
     in_one = along[0].axis == "severity" and len(along) > 1
     each = bool(rivals) or len(along) > lines.DISTINCT or not in_one
@@ -132,8 +133,8 @@ def _note(along: Sequence[Series], in_one: bool, each: bool) -> str:
         )
     gaps = sum(any(point is None for point in one.own) for one in along)
     if gaps:
-        has = "has" if gaps == 1 else "have"
-        said.append(f"{wording.counted(gaps, 'line')} {has} gaps where nothing was measured.")
+        is_dotted = "is" if gaps == 1 else "are"
+        said.append(f"{wording.counted(gaps, 'line')} {is_dotted} dotted where a step was not measured.")
     if each and not in_one and along[0].axis == "radius" and len(along) > 1:
         said.append("Each attack has its own scale: radii of different threats do not compare.")
     return " ".join(said)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from markupsafe import Markup
 
@@ -96,7 +97,15 @@ def panel(one: Series, *, clean: Score | None, letters: Mapping[str, str], name:
     return svg.markup(root)
 
 
+def _leaps(group: ET.Element, frame: Frame, points: Points) -> None:
+    """Joins what lies on both sides of a step that was not measured, dotted."""
+    for before, after in pairwise(segments(points)):
+        ends = [(frame.x(point.x), frame.y(point.score.value)) for point in (before[-1], after[0])]
+        svg.node(group, "polyline", points=svg.path(ends), class_="leap")
+
+
 def _rival(group: ET.Element, frame: Frame, points: Points) -> None:
+    _leaps(group, frame, points)
     for stretch in segments(points):
         places = [(frame.x(point.x), frame.y(point.score.value)) for point in stretch]
         svg.node(group, "polyline", points=svg.path(places))
@@ -105,6 +114,7 @@ def _rival(group: ET.Element, frame: Frame, points: Points) -> None:
 
 
 def _line(group: ET.Element, frame: Frame, points: Points, *, shape: str, bands: bool) -> None:
+    _leaps(group, frame, points)
     for stretch in segments(points):
         if bands and len(stretch) > 1:
             upper = [(frame.x(point.x), frame.y(point.score.high)) for point in stretch]

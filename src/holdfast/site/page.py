@@ -6,14 +6,16 @@ import re
 from dataclasses import dataclass
 
 from holdfast.core.types import ModelCard
-from holdfast.core.values import number_text
 from holdfast.site import wording
 from holdfast.site.again import Setup, Totals, setups, totals
 from holdfast.site.figures import Figure, figures, letters
 from holdfast.site.findings import Beside, Findings, Measured
+from holdfast.site.headline import headline
+from holdfast.site.next_step import Step, next_step
 from holdfast.site.specimens import PICTURE_BYTES, Specimen, picked
-from holdfast.site.summary import TOPICS, Statement, caution, headline, standing, statements
+from holdfast.site.summary import TOPICS, Statement, caution, standing, statements
 from holdfast.site.trust import Trust, trust
+from holdfast.site.verdict import Verdict, verdict
 
 ARXIV = re.compile(r"(?:arxiv:\s*)?(\d{4}\.\d{4,5})(?:v\d+)?", re.IGNORECASE)
 DOI = re.compile(r"(?:doi:\s*)?(10\.\d{4,9}/\S+)", re.IGNORECASE)
@@ -21,12 +23,17 @@ DOI = re.compile(r"(?:doi:\s*)?(10\.\d{4,9}/\S+)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Gallery:
-    """Samples of one kind of change: those shown, and how many pictures there were to choose from."""
+    """Samples of one kind of change: those shown, of how many that fit, and how many pictures there were in all.
+
+    `is_known`: an undisturbed run says which samples were right before.
+    """
 
     title: str
+    changed: bool
     shown: tuple[Specimen, ...]
-    wrong: int
+    fitting: int
     stored: int
+    is_known: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,8 @@ class Page:
     card: ModelCard
     facts: tuple[tuple[str, str, str | None], ...]
     measured: str
+    verdicts: dict[str, Verdict]
+    step: Step
     summaries: dict[str, list[Statement]]
     asides: tuple[Statement, ...]
     trust: Trust
@@ -57,6 +66,7 @@ class Page:
     galleries: tuple[Gallery, ...]
     setups: list[Setup]
     totals: Totals
+    finished: int
     superseded: int
 
     @property
@@ -81,6 +91,8 @@ def page(found: Findings, *, title: str | None = None) -> Page:
         card=footer.card,
         facts=card_facts(footer.card),
         measured=wording.period([run.footer.finished for run in found.runs]),
+        verdicts=_verdicts(found),
+        step=next_step(found),
         summaries={dataset: statements(runs, dataset) for dataset, runs in found.datasets.items()},
         asides=(standing(found), caution(known)),
         trust=known,
@@ -93,16 +105,27 @@ def page(found: Findings, *, title: str | None = None) -> Page:
             for model in found.others
         },
         galleries=_galleries(found),
-        setups=setups(found.runs),
-        totals=totals(found.runs),
+        setups=setups(found.files),
+        totals=totals(found.files),
+        finished=found.finished,
         superseded=found.superseded,
     )
+
+
+def _verdicts(found: Findings) -> dict[str, Verdict]:
+    """One for every dataset on which a change was measured; for the first where none was."""
+    changed = {name: runs for name, runs in found.datasets.items() if any(run.footer.changes for run in runs)}
+    return {name: verdict(runs) for name, runs in (changed or dict([*found.datasets.items()][:1])).items()}
 
 
 def card_facts(card: ModelCard) -> tuple[tuple[str, str, str | None], ...]:
     """Name, text and link of everything the card states; what it leaves out is said to be."""
     unstated = "not stated"
-    size = f"{card.channels} × {card.size} × {card.size}" if card.size else f"{card.channels} channels, any size"
+    size = (
+        f"{card.channels} × {card.size} × {card.size}"
+        if card.size
+        else f"{wording.counted(card.channels, 'channel')}, any size"
+    )
     facts: list[tuple[str, str, str | None]] = [
         ("Classes", wording.count(card.classes), None),
         ("Parameters", wording.large(card.parameters) if card.parameters else unstated, None),
@@ -130,12 +153,6 @@ def link(text: str) -> str | None:
     return f"https://doi.org/{found[1]}" if found else None
 
 
-def in_levels(run: Measured) -> bool:
-    """Whether the radius of its attack was given in 255ths."""
-    radii = [change.args.get("radius") for change in run.footer.changes]
-    return any(isinstance(radius, float) and number_text(radius).endswith("/255") for radius in radii)
-
-
 def _scores(found: Findings) -> dict[str, dict[str, list[Measured]]]:
     return {
         dataset: {
@@ -147,19 +164,22 @@ def _scores(found: Findings) -> dict[str, dict[str, list[Measured]]]:
 
 def _headlines(found: Findings) -> list[Pair]:
     chosen = [headline(runs, group) for runs in found.datasets.values() for group in TOPICS]
-    return [Pair(run, other) for run in chosen if run is not None for other in run.beside]
+    return [Pair(one.run, other) for one in chosen if one is not None for other in one.run.beside]
 
 
 def _galleries(found: Findings) -> tuple[Gallery, ...]:
-    by_group = {group: [run for run in found.runs if run.group == group and run.pictures] for group in TOPICS}
+    order = [*(group for group in TOPICS if group != "undisturbed"), "undisturbed"]
+    by_group = {group: [run for run in found.runs if run.group == group and run.pictures] for group in order}
     filled = {group: runs for group, runs in by_group.items() if runs}
     budget = PICTURE_BYTES // max(1, sum(any(run.specimens for run in runs) for runs in filled.values()))
     return tuple(
         Gallery(
             title=TOPICS[group],
+            changed=group != "undisturbed",
             shown=picked([run.specimens for run in runs], budget),
-            wrong=len({one.id for run in runs for one in run.specimens}),
+            fitting=len({one.id for run in runs for one in run.specimens}),
             stored=sum(run.pictures for run in runs),
+            is_known=any(run.kept is not None for run in runs),
         )
         for group, runs in filled.items()
     )

@@ -6,6 +6,7 @@ import contextlib
 import re
 import uuid
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -16,9 +17,11 @@ from markupsafe import Markup
 from holdfast.core.errors import HoldfastError
 from holdfast.site import wording
 from holdfast.site.bars import bar
+from holdfast.site.conditions import in_levels
 from holdfast.site.findings import findings
-from holdfast.site.page import in_levels, page
+from holdfast.site.page import page
 from holdfast.site.policy import report_policy, report_script, report_style, site_policy
+from holdfast.site.reliability import diagrams
 from holdfast.site.specimens import data_uri
 from holdfast.store.store import Store
 
@@ -63,13 +66,17 @@ def report_html(
 
     `places` makes it a page of a site, with links to its boards; `beside` are the models to compare with, all if None.
     """
-    shown = page(findings(store, model, beside=beside), title=title)
+    found = findings(store, model, beside=beside)
+    if places is not None:  # pages for others: where the rows lie here is nothing to them
+        found = replace(found, store="")
+    shown = page(found, title=title)
     return (
         environment()
         .get_template("report.html.j2")
         .render(
             page=shown,
             places=places,
+            reliability=diagrams(store, [run.footer for run in shown.runs]),
             policy=Markup(report_policy()),
             style=Markup(report_style()),
             script=Markup(report_script()),
@@ -92,5 +99,18 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals.update(w=wording, bar=bar, in_levels=in_levels, data_uri=data_uri, site_policy=Markup(site_policy()))
+    made.globals.update(
+        w=wording,
+        bar=bar,
+        in_levels=lambda run: in_levels(run.footer),
+        data_uri=data_uri,
+        site_policy=Markup(site_policy()),
+    )
+    made.filters["ticked"] = _ticked
     return made
+
+
+def _ticked(text: str) -> Markup:
+    """Text in which what stands between backticks is code."""
+    parts = str(text).split("`")
+    return Markup("").join(Markup("<code>{}</code>").format(one) if i % 2 else one for i, one in enumerate(parts))

@@ -1,7 +1,8 @@
-"""Lines to draw: runs that differ in one severity or one radius and in nothing else. A missing point is a gap."""
+"""Lines to draw: runs that differ in one severity or one radius and in nothing else. A missing step is kept as one."""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from holdfast.core.values import number_text
 from holdfast.site import wording
 from holdfast.site.conditions import THEN, Axis, axes, condition, labels, place
 from holdfast.site.findings import Beside, Measured
+from holdfast.site.views import identity
 from holdfast.store.footer import Footer
 
 Points = tuple["Point | None", ...]
@@ -51,8 +53,11 @@ class Series:
         return [point for point in self.own if point is not None]
 
 
-def series(runs: Sequence[Measured], nearby: Iterable[Beside]) -> list[Series]:
-    """Every line of two points or more, along severities and along radii."""
+def series(runs: Sequence[Measured], nearby: Iterable[Beside], clean: Measured | None = None) -> list[Series]:
+    """Every line of two points or more, along severities and along radii.
+
+    An attack of radius 0 is none: a line along radii begins at `clean` where that rests on the same samples.
+    """
     lines: dict[tuple[Axis, str, str, str], list[Measured]] = defaultdict(list)
     for run in runs:
         for axis in axes(run.footer):
@@ -61,10 +66,12 @@ def series(runs: Sequence[Measured], nearby: Iterable[Beside]) -> list[Series]:
     joined = {key: some for key, some in lines.items() if len({place(run.footer, key[0]) for run in some}) > 1}
     spare = list(nearby)
     found = []
-    for (axis, met, _, _), some in joined.items():
-        first = [alike[0].footer for key, alike in joined.items() if key[0] == axis]
-        label = labels(first, without=axis)[some[0].footer.key]
-        found.append(_series(label, some, axis, [other for other in spare if _belongs(other.footer, axis, met)]))
+    for axis in dict.fromkeys(key[0] for key in joined):
+        along = [(key[1], some) for key, some in joined.items() if key[0] == axis]
+        named = labels([some[0].footer for _, some in along], without=axis)
+        for label, (met, some) in zip(named, along, strict=True):
+            made = _series(label, some, axis, [other for other in spare if _belongs(other.footer, axis, met)])
+            found.append(made if clean is None else _from_zero(made, some[0].footer, clean))
     return found
 
 
@@ -106,7 +113,7 @@ def tick_texts(axis: str, ticks: Sequence[float]) -> tuple[str, list[str]]:
     """The name of an axis and its tick labels; 255ths are counted, for `8` is quicker to read than `8/255`."""
     if axis == "severity":
         return axis, [f"{tick:g}" for tick in ticks]
-    texts = [number_text(tick) for tick in ticks]
+    texts = [number_text(tick) if tick else "0" for tick in ticks]
     if all(text.endswith("/255") or tick == 0 for text, tick in zip(texts, ticks, strict=True)):
         return f"{axis}, in 255ths", [text.removesuffix("/255") for text in texts]
     return axis, [text if "/" in text else f"{tick:g}" for text, tick in zip(texts, ticks, strict=True)]
@@ -129,15 +136,31 @@ def _series(label: str, runs: Sequence[Measured], axis: Axis, spare: Sequence[Be
     )
 
 
+def _from_zero(one: Series, attacked: Footer, clean: Measured) -> Series:
+    footer = clean.footer
+    is_same = len(attacked.changes) == 1 and (footer.n, footer.selection) == (attacked.n, attacked.selection)
+    if one.axis != "radius" or not is_same or 0.0 in one.ticks or identity(footer) != identity(attacked):
+        return one
+    text = f"undisturbed: {wording.percent(clean.accuracy)} ({wording.with_interval(clean.accuracy, footer)})"
+    start = Point(0.0, clean.accuracy, footer.is_partial, "radius 0", text)
+    ticks = (0.0, *one.ticks)
+    others = {model: (None, *points) for model, points in one.others.items()}
+    return replace(one, ticks=ticks, own=(start, *one.own), others=others)
+
+
 def _belongs(footer: Footer, axis: Axis, met: str) -> bool:
     return axis in axes(footer) and condition(footer, without=axis) == met
 
 
 def _ladder(axis: str, values: Iterable[float]) -> tuple[float, ...]:
-    """Every place where a point could be: whole severities from the first to the last; the radii anyone measured."""
+    """Every place where a point could be: severities at the pace of those measured; the radii anyone measured.
+
+    Of severities 1, 3, 5 none is missing; of 1, 2, 4, 5 the third is.
+    """
     known = sorted(set(values))
-    if axis == "severity" and all(value == int(value) for value in known):
-        return tuple(float(step) for step in range(int(known[0]), int(known[-1]) + 1))
+    if axis == "severity" and len(known) > 1 and all(value == int(value) for value in known):
+        pace = math.gcd(*(int(value - known[0]) for value in known[1:]))
+        return tuple(float(step) for step in range(int(known[0]), int(known[-1]) + 1, pace))
     return tuple(known)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from holdfast.site.conditions import in_levels
 from holdfast.store.footer import Footer
 from holdfast.store.rows import Rows
 from holdfast.store.store import Picture
@@ -29,7 +30,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Specimen:
-    """One sample that the model got wrong. `before` is None where the undisturbed sample was not measured."""
+    """One sample that the model got wrong: right before the change, or undisturbed, where `before` is None."""
 
     id: str
     dataset: str
@@ -37,12 +38,12 @@ class Specimen:
     label: str
     before: Answer | None
     after: Answer
-    was_right: bool
     size: float | None
     picture: Picture
     width: int
     height: int
     attacked: bool
+    in_levels: bool
 
     @property
     def is_small(self) -> bool:
@@ -64,7 +65,10 @@ class Specimen:
 
 
 def specimens(scenario: str, rows: Rows, clean: Rows | None, pictures: Sequence[Picture]) -> tuple[Specimen, ...]:
-    """The samples with pictures that the model got wrong: those it had right first, then the most confident."""
+    """The samples with pictures that the change turned from right to wrong, the most confident mistakes first.
+
+    A sample that was wrong before, or of which that is not known, is not among them. Of an undisturbed run: all wrong.
+    """
     if not pictures:
         return ()
     here = {name: i for i, name in enumerate(rows.ids)}
@@ -76,24 +80,26 @@ def specimens(scenario: str, rows: Rows, clean: Rows | None, pictures: Sequence[
         dimensions = _dimensions(picture.after)
         if i is None or dimensions is None or rows.correct[i] or np.isnan(rows.predictions[i]):
             continue
-        j = there.get(picture.id)
+        before = _right_answer(clean, there.get(picture.id)) if rows.footer.changes else None
+        if rows.footer.changes and before is None:
+            continue
         found.append(
             Specimen(
                 id=picture.id,
                 dataset=rows.footer.dataset,
                 scenario=scenario,
                 label=_class_name(rows.footer, rows.labels[i]),
-                before=None if clean is None or j is None else _answer(clean, j),
+                before=before,
                 after=Answer(_class_name(rows.footer, rows.predictions[i]), float(rows.confidence[i])),
-                was_right=clean is not None and j is not None and bool(clean.correct[j]),
                 size=None if np.isnan(sizes[i]) else float(sizes[i]),
                 picture=picture,
                 width=dimensions[0],
                 height=dimensions[1],
                 attacked=rows.footer.is_attacked,
+                in_levels=in_levels(rows.footer),
             )
         )
-    return tuple(sorted(found, key=lambda one: (not one.was_right, -one.after.confidence, one.id)))
+    return tuple(sorted(found, key=lambda one: (-one.after.confidence, one.id)))
 
 
 def picked(runs: Iterable[Sequence[Specimen]], budget: int, *, most: int = MOST) -> tuple[Specimen, ...]:
@@ -119,8 +125,9 @@ def data_uri(png: bytes) -> str:
     return "data:image/png;base64," + base64.b64encode(png).decode()
 
 
-def _answer(rows: Rows, i: int) -> Answer | None:
-    if np.isnan(rows.predictions[i]):
+def _right_answer(rows: Rows | None, i: int | None) -> Answer | None:
+    """What the model answered to the undisturbed sample, if it was right."""
+    if rows is None or i is None or not rows.correct[i]:
         return None
     return Answer(_class_name(rows.footer, rows.predictions[i]), float(rows.confidence[i]))
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.core.types import Score
+from holdfast.core.values import number_text
+from holdfast.metrics.averages import average_accuracy, mean_of
 from holdfast.site import wording
 from holdfast.site.findings import Findings, Measured
+from holdfast.site.half_lost import HalfLost, half_lost
+from holdfast.site.headline import Headline, by_threat, headline, threat_of, unmeasured_training
+from holdfast.site.threats import Trained
 from holdfast.site.trust import Trust
 
 TOPICS = {
@@ -29,33 +35,33 @@ VERDICTS = {
     "no difference shown": "no difference is shown to",
 }
 FEW = 2
+LISTED = 6
+HALF = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One sentence or two under a topic, with the score they speak of where there is one."""
+    """One sentence or two under a topic, with the score they speak of where there is one; `more` is said below."""
 
     topic: str
     text: str
     score: Score | None = None
     partial: bool = False
-
-
-def headline(runs: Sequence[Measured], group: str) -> Measured | None:
-    """The run that speaks for a group: the one with the lowest accuracy."""
-    some = [run for run in runs if run.group == group and run.accuracy.n]
-    return min(some, key=lambda run: (run.accuracy.value, run.label), default=None)
+    more: tuple[str, ...] = ()
 
 
 def statements(runs: Sequence[Measured], dataset: str) -> list[Statement]:
     """What the runs on one dataset say."""
     said = []
     for group, topic in TOPICS.items():
-        run = headline(runs, group)
-        if run is not None:
+        chosen = headline(runs, group)
+        if chosen is not None:
             some = [other for other in runs if other.group == group]
-            text = " ".join([_sentence(run, some, dataset), *_drop(run), *_doubt(run, some)])
-            said.append(Statement(topic, text, run.accuracy, run.footer.is_partial))
+            run = chosen.run
+            text = " ".join([_sentence(chosen, some, dataset), *_drop(run), *_doubt(run, some)])
+            more = (*_wrong_class(run), *(_about_attacks(chosen, some) if group == "attacked" else ()))
+            score = run.accuracy if group != "corrupted" else _mean(some)
+            said.append(Statement(topic, text, score, any(one.footer.is_partial for one in _shown(chosen, some)), more))
     missing = [name for group, name in MISSING.items() if headline(runs, group) is None]
     if missing:
         names = wording.listed(missing)
@@ -69,10 +75,10 @@ def standing(found: Findings) -> Statement:
     """How the model compares with the others of the store, counted over paired comparisons."""
     topic = "Beside other models"
     met = [
-        (dataset, run)
+        (dataset, chosen.run)
         for dataset, runs in found.datasets.items()
-        for run in (headline(runs, group) for group in TOPICS)
-        if run is not None and any(other.comparison for other in run.beside)
+        for chosen in (headline(runs, group) for group in TOPICS)
+        if chosen is not None and any(other.comparison for other in chosen.run.beside)
     ]
     if not met:
         return Statement(topic, "No other model of this store was measured under the same scenarios.")
@@ -89,7 +95,8 @@ def caution(trust: Trust) -> Statement:
         said.append(f"{wording.counted(len(trust.unreadable), 'file')} of rows could not be read")
     if trust.subsets:
         rest = "rests" if trust.partial_runs == 1 else "rest"
-        said.append(f"{trust.partial_runs} of {wording.counted(trust.runs, 'run')} {rest} on a part of the samples")
+        runs = f"{trust.partial_runs} of {trust.runs} runs" if trust.runs > 1 else "the one run"
+        said.append(f"{runs} {rest} on a part of the samples")
     if trust.flags:
         names = wording.listed([flag.name for flag in trust.flags])
         said.append(f"{wording.counted(len(trust.flags), 'kind')} of flag {_was(trust.flags)} raised ({names})")
@@ -102,17 +109,76 @@ def caution(trust: Trust) -> Statement:
     return Statement(topic, f"{text[0].upper()}{text[1:]}. The next part says which.")
 
 
-def _sentence(run: Measured, some: Sequence[Measured], dataset: str) -> str:
+def half_sentence(found: HalfLost | None) -> str:
+    """The radius where half of what is right is lost, or why it is not known."""
+    if found is None:
+        return (
+            "The radius where half of what it gets right is lost is not known: "
+            "no undisturbed run on the same samples says what was right."
+        )
+    attack = found.attack
+    if found.radius is None:
+        kept = found.last.kept
+        assert kept is not None, "a line is made of runs that say what is kept"
+        return (
+            f"Half of what it gets right is not lost up to radius {number_text(found.radii[-1])}, the largest measured "
+            f"({attack}): there it keeps {wording.percent(kept)} of it "
+            f"({wording.interval(kept)}, {wording.counted(kept.n, 'sample')})."
+        )
+    if len(found.runs) == 1:
+        return (
+            f"Half of what it gets right is lost below radius {number_text(found.radii[0])}, the only one measured "
+            f"({attack})."
+        )
+    in_levels = all(number_text(radius).endswith("/255") for radius in found.radii)
+    about = wording.size(found.radius, in_levels=in_levels, digits=2)
+    return (
+        f"Half of what it gets right is lost at a radius of about {about}, interpolated "
+        f"({_span(found.radius)}, {wording.counted(found.radius.n, 'sample')} right when undisturbed; {found.attack})."
+    )
+
+
+def _span(radius: Score) -> str:
+    """`between 16/255 and 32/255 at 95 % or more`; an end that was not reached is left open."""
+    if not radius.low:
+        return f"below {number_text(radius.high)} at 95 % or more" if math.isfinite(radius.high) else "no bound at 95 %"
+    if math.isinf(radius.high):
+        return f"above {number_text(radius.low)} at 95 % or more"
+    return f"between {number_text(radius.low)} and {number_text(radius.high)} at 95 % or more"
+
+
+def _sentence(chosen: Headline, some: Sequence[Measured], dataset: str) -> str:
+    run = chosen.run
     share, rests = wording.percent(run.accuracy), wording.with_interval(run.accuracy, run.footer)
     if run.group == "undisturbed":
         return f"Undisturbed, it gets {share} right on {dataset} ({rests})."
     if run.group == "corrupted":
         if len(some) == 1:
             return f"Under the one corruption measured, {run.label}, it gets {share} right ({rests})."
-        return f"Of {len(some)} corruption scenarios measured, the worst is {run.label}: {share} right ({rests})."
+        mean = _mean(some)
+        return (
+            f"Over {len(some)} corruption scenarios it gets {wording.percent(mean)} right on average "
+            f"({wording.interval(mean)}). The worst is {run.label}: {share} right ({rests})."
+        )
     start = "Under attack" if run.group == "attacked" else _together(run)
-    lowest = f", the lowest of {len(some)} such scenarios measured" if len(some) > 1 else ""
-    return f"{start} ({run.label}) {share} stay right ({rests}){lowest}."
+    why = f", {chosen.why}" if chosen.why else ""
+    kind = "attacks" if run.group == "attacked" else "scenarios"
+    lowest = f", the lowest of {chosen.alike} {kind} at this radius" if chosen.alike > 1 else ""
+    return f"{start} ({run.label}{why}) {share} stay right ({rests}){lowest}."
+
+
+def _mean(runs: Sequence[Measured]) -> Score:
+    """The mean over scenarios, as boards have it; with an interval from the samples where all hold the same."""
+    some = [run for run in runs if run.accuracy.n]
+    rows = [run.answers for run in some if run.answers is not None]
+    if len(rows) == len(some) and len({frozenset(one.ids) for one in rows}) == 1:
+        return average_accuracy(rows)
+    return mean_of([run.accuracy for run in some])
+
+
+def _shown(chosen: Headline, some: Sequence[Measured]) -> Sequence[Measured]:
+    """The runs that a statement's number rests on."""
+    return some if chosen.run.group == "corrupted" else [chosen.run]
 
 
 def _together(run: Measured) -> str:
@@ -140,6 +206,49 @@ def _doubt(run: Measured, some: Sequence[Measured]) -> list[str]:
     if run.group in ("attacked", "both"):
         said.append("This is an upper limit: a stronger attack may leave fewer.")
     return said
+
+
+def _wrong_class(run: Measured) -> list[str]:
+    """The class into which wrong answers fall, in words that fit how many do."""
+    found = run.dominant
+    if found is None:
+        return []
+    most = "Wrong answers fall into one class" if found.share.low > HALF else "Wrong answers name one class more often"
+    return [
+        f"{most}: {wording.count(found.count)} of {wording.count(found.share.n)} say {class_name(run, found.index)} "
+        f"({wording.percent(found.share)}, {wording.interval(found.share)}); "
+        f"spread evenly it would be {wording.whole_percent(found.expected)}."
+    ]
+
+
+def class_name(run: Measured, index: int) -> str:
+    names = run.footer.classes
+    return f"“{names[index]}”" if index < len(names) else f"class {index}"
+
+
+def _about_attacks(chosen: Headline, some: Sequence[Measured]) -> list[str]:
+    """What of training was not tried, where half is lost, what other threats leave, and the lowest of all."""
+    same = [run for run in some if threat_of(run) == chosen.threat]
+    said = [_untried(one) for one in unmeasured_training(some)]
+    said.append(half_sentence(half_lost(same)))
+    others = [one for one in by_threat(some) if one.threat != chosen.threat]
+    if others:
+        named = [f"{one.run.label}: {_briefly(one.run)}" for one in others[:LISTED]]
+        rest = f"; {len(others) - LISTED} more are in the table" if len(others) > LISTED else ""
+        said.append(f"Other threats, each at its stated radius: {'; '.join(named)}{rest}.")
+    lowest = min((run for run in some if run.accuracy.n), key=lambda run: (run.accuracy.value, run.label))
+    if lowest.accuracy.value < chosen.run.accuracy.value:
+        said.append(f"The lowest of all {len(some)} attacks and radii measured is {lowest.label}: {_briefly(lowest)}.")
+    return said
+
+
+def _untried(one: Trained) -> str:
+    radius = f" at radius {number_text(one.radius)}" if one.radius is not None else ""
+    return f"It was trained against {one.attack}{radius}, which was not measured."
+
+
+def _briefly(run: Measured) -> str:
+    return f"{wording.percent(run.accuracy)} ({wording.interval(run.accuracy)})"
 
 
 def _verdicts(run: Measured) -> str:

@@ -63,7 +63,7 @@ class Trust:
 
 
 def trust(found: Findings) -> Trust:
-    runs = found.runs
+    runs = found.files
     return Trust(
         runs=len(runs),
         flags=_flags(runs),

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from datetime import datetime
 
+from holdfast.core import rounding
 from holdfast.core.types import Score
 from holdfast.store.footer import Footer
 
@@ -25,25 +26,31 @@ def percent(score: Score) -> str:
         return "no value"
     digits = decimals(score)
     least = 10**-digits
-    shown = round(100 * score.value, digits)
-    if score.value > 0 and shown == 0:
+    text = rounding.percent(score.value, digits)
+    if score.value > 0 and float(text) == 0:
         return f"under {least:g}{SPACE}%"
-    if score.value < 1 and shown == 100:
+    if score.value < 1 and float(text) == 100:
         return f"over {100 - least:g}{SPACE}%"
-    return f"{shown:.{digits}f}{SPACE}%"
+    return f"{text}{SPACE}%"
 
 
 def interval(score: Score) -> str:
-    """`90.0 to 92.3`"""
+    """`90.0 to 92.3`; a number may have none."""
+    if math.isnan(score.low) or math.isnan(score.high):
+        return "no interval"
     digits = decimals(score)
-    return f"{_signed(100 * score.low, digits)} to {_signed(100 * score.high, digits)}"
+    return f"{_signed(score.low, digits)} to {_signed(score.high, digits)}"
 
 
 def points(score: Score) -> str:
     """A difference of shares in percentage points, with its sign: `−57.1`."""
-    digits = decimals(score)
-    shown = _signed(100 * score.value, digits)
-    return f"+{shown}" if round(100 * score.value, digits) > 0 else shown
+    return rounding.percent(score.value, decimals(score), signed=True).replace("-", MINUS)
+
+
+def whole_percent(share: float) -> str:
+    """A share that is no measurement, such as one expected: `11 %`; `under 1 %` for less."""
+    text = rounding.percent(share, 0)
+    return f"under 1{SPACE}%" if share > 0 and text == "0" else f"{text}{SPACE}%"
 
 
 def basis(footer: Footer) -> str:
@@ -67,19 +74,24 @@ def chance(p: float) -> str:
 
 def confidence(probability: float) -> str:
     """A model's own probability, in whole percent."""
-    shown = round(100 * probability)
-    return f"over 99{SPACE}%" if shown == 100 and probability < 1 else f"{shown}{SPACE}%"
+    text = rounding.percent(probability, 0)
+    return f"over 99{SPACE}%" if text == "100" and probability < 1 else f"{text}{SPACE}%"
 
 
-def size(score: Score, *, in_levels: bool = False) -> str:
-    """A mean perturbation size to three figures, in 255ths where the radius was given so."""
-    value = score.value * 255 if in_levels else score.value
-    return f"{value:.3g}/255" if in_levels else f"{value:.3g}"
+def size(score: Score, *, in_levels: bool = False, digits: int = 3) -> str:
+    """A perturbation size to three figures, in 255ths where the radius was given so."""
+    return length(score.value, in_levels=in_levels, digits=digits)
+
+
+def length(value: float, *, in_levels: bool = False, digits: int = 3) -> str:
+    """A radius or a size: `7.5/255` in 255ths, else `0.483`."""
+    text = rounding.figures(value * 255 if in_levels else value, digits)
+    return f"{text}/255" if in_levels else text
 
 
 def size_interval(score: Score, *, in_levels: bool = False) -> str:
     factor = 255 if in_levels else 1
-    return f"{score.low * factor:.3g} to {score.high * factor:.3g}"
+    return f"{rounding.figures(score.low * factor)} to {rounding.figures(score.high * factor)}"
 
 
 def count(number: int) -> str:
@@ -123,9 +135,8 @@ def listed(items: Sequence[str], last: str = "and") -> str:
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} {last} {items[-1]}"
 
 
-def _signed(value: float, digits: int) -> str:
-    shown = f"{abs(value):.{digits}f}"
-    return f"{MINUS}{shown}" if value < 0 and float(shown) > 0 else shown
+def _signed(share: float, digits: int) -> str:
+    return rounding.percent(share, digits).replace("-", MINUS)
 
 
 def _day(time: str) -> str:

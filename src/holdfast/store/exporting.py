@@ -8,9 +8,10 @@ import json
 from collections.abc import Mapping, Sequence
 
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.rounding import percent, shown
 from holdfast.store.footer import Footer
 from holdfast.store.reading import is_formula
-from holdfast.store.scores import Scores, grid, tidy
+from holdfast.store.scores import FACT_PREFIX, TIDY, Scores, grid, tidy
 from holdfast.store.store import Store
 
 SPECIAL = {
@@ -22,6 +23,8 @@ SPECIAL = {
     "±": r"$\pm$",
     "β": r"$\beta$",
     "—": "---",
+    "†": r"$\dagger$",
+    "≈": r"$\approx$",
 } | {sign: f"\\{sign}" for sign in "&%$#_{}"}
 
 
@@ -59,6 +62,17 @@ def _rank(footer: Footer, latest: Mapping[str, str]) -> tuple[bool, str, int]:
     return not footer.is_weak, latest[footer.family], footer.n
 
 
+def with_facts(scores: Scores) -> list[dict[str, object]]:
+    """Tidy records with what is known of each model, a column per fact; `holdfast import tidy` reads them back."""
+    facts = scores.table.facts
+    names = dict.fromkeys(name for model in scores.table.models for name in facts.get(model, {}))
+    columns = {name: f"{FACT_PREFIX}{name}" if name in TIDY else name for name in names}
+    return [
+        record | {columns[name]: facts.get(str(record["model"]), {}).get(name, "") for name in names}
+        for record in tidy(scores)
+    ]
+
+
 def csv_text(records: Sequence[Mapping[str, object]]) -> str:
     """Records as CSV in which no text is read as a formula."""
     made = io.StringIO()
@@ -72,6 +86,8 @@ def csv_text(records: Sequence[Mapping[str, object]]) -> str:
 
 def plain_cell(value: object) -> object:
     """A text that a spreadsheet would take for a formula, behind an apostrophe; numbers and other texts as they are."""
+    if isinstance(value, list | dict):
+        value = json.dumps(value, ensure_ascii=False)
     if not isinstance(value, str):
         return value
     text = value.replace("\r\n", "\n").replace("\r", "\n")  # a carriage return is not quoted, and would end the line
@@ -98,7 +114,7 @@ def escaped(text: str) -> str:
 def latex_text(scores: Scores) -> str:
     """Models by settings, in the unit of each; blank where there is no number."""
     table = scores.table
-    cells = {(record["model"], record["setting"]): f"{record['value']:.2f}" for record in tidy(scores)}
+    cells = {(record["model"], record["setting"]): shown(float(str(record["value"])), 2) for record in tidy(scores)}
     rows = [[model, *(cells.get((model, setting), "") for setting in table.settings)] for model in table.models]
     return latex_table(["model", *table.settings], rows, right=table.settings)
 
@@ -145,7 +161,7 @@ AUTOATTACKS = [[f"autoattack-{norm}"] for norm in ("linf", "l2", "l1")]
 
 
 def _percent(store: Store, footer: Footer) -> str:
-    return f"{100 * float(store.read(footer.key).correct.mean()):.2f}"
+    return percent(float(store.read(footer.key).correct.mean()), 2)
 
 
 def _radius(footer: Footer) -> str | None:

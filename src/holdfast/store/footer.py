@@ -109,6 +109,11 @@ class Footer:
         return any(change.kind == "attack" for change in self.changes)
 
     @property
+    def is_imported(self) -> bool:
+        """Whether others made these predictions: they were read from a file, not measured here."""
+        return "imported from" in self.facts
+
+    @property
     def is_weak(self) -> bool:
         """Whether an attack took its gradients in bfloat16, which left up to 9 points too many standing."""
         return self.facts.get("gradients", "").startswith("bfloat16")

@@ -72,6 +72,8 @@ class Source:
         for name in header:
             if header.count(name) > 1:
                 raise Unreadable(f"{self.path} has the column `{name}` twice")
+        if len(lines) == 1:
+            raise Unreadable(f"{self.path} has a header and nothing below it", hint=CUT)
         for number, fields in lines[1:]:
             if len(fields) != len(header):
                 raise Unreadable(
@@ -102,11 +104,25 @@ def opened(path: Path) -> Source:
     return Source(path, path.read_bytes())
 
 
+def matching(folder: Path, pattern: str) -> list[Path]:
+    """The files of a folder that fit a pattern, sorted; a hidden one among them is an error, for nobody sees it."""
+    files = sorted(folder.glob(pattern))
+    for file in files:
+        not_hidden(file)
+    return files
+
+
+def not_hidden(path: Path) -> None:
+    """An error for a file whose name begins with a dot: copies and backups of systems and editors do."""
+    if path.name.startswith(".") and path.name.strip("."):
+        raise Unreadable(f"{path} is a hidden file: its name begins with a dot", hint="rename it, or move it away")
+
+
 def found(path: Path, pattern: str, what: str) -> Path:
     """The path itself where it is a file, else the one file of a folder that fits the pattern."""
     if not path.is_dir():
         return path
-    fitting = sorted(path.glob(pattern))
+    fitting = matching(path, pattern)
     if len(fitting) == 1:
         return fitting[0]
     problem = f"{len(fitting)} files" if fitting else "no file"
@@ -115,7 +131,7 @@ def found(path: Path, pattern: str, what: str) -> Path:
 
 def beside(path: Path, pattern: str) -> Path | None:
     """The one file next to another that fits a pattern; None where there is none."""
-    fitting = sorted(path.parent.glob(pattern))
+    fitting = matching(path.parent, pattern)
     if len(fitting) > 1:
         names = ", ".join(file.name for file in fitting)
         raise Misuse(f"{len(fitting)} files could belong to {path.name}: {names}", hint="keep one of them beside it")

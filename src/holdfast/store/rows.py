@@ -19,6 +19,9 @@ from holdfast.store.footer import Footer
 ALL_LOGITS = 128  # up to this many classes every logit is kept, above it the ten largest
 TOP = 10
 FLOAT16_MOST = 65504.0
+FLOAT16_LEAST = float(np.finfo(np.float16).smallest_subnormal)
+FLOAT32_MOST = float(np.finfo(np.float32).max)
+FAR = 256.0  # a largest logit beyond ±FAR becomes 0: float32 keeps a logsumexp of 256 to 1.5e-5, one of 1e5 to 0.004
 
 NAMES = ("run", "model", "scenario")  # the same in every row of a file, so that a folder of files reads as one table
 SCHEMA = pa.schema(
@@ -114,13 +117,42 @@ class Rows:
         return np.asarray(np.exp(self.floats("prediction_logit") - self.floats("logsumexp")))
 
     @cached_property
-    def logits(self) -> NDArray[np.float32] | None:
-        """All logits, samples x classes, or None where only the largest were kept. Rows without an answer are NaN."""
-        values = self.table.column("logits").to_pylist()
-        width = next((len(row) for row in values if row is not None), None)
-        if width is None:
+    def logits(self) -> NDArray[np.float64] | None:
+        """All logits, samples x classes, or None where only the largest were kept. Rows without an answer are NaN.
+
+        On the scale of `prediction_logit`; the prediction and the label have their exact logits, the others are as far
+        below the prediction as float16 says.
+        """
+        present, kept = self.kept("logits")
+        if not len(present):
             return None
-        return np.array([row if row is not None else [np.nan] * width for row in values], dtype=np.float32)
+        made = np.full((len(self), kept.shape[1]), np.nan)
+        made[present] = self._restored(kept, present)
+        return made
+
+    @cached_property
+    def widest(self) -> float:
+        """The largest distance between two logits of a sample that the rows keep; 0 where they keep none."""
+        kept = [self.kept(column)[1] for column in ("logits", "top_logits")]
+        return max((float(np.ptp(lists, axis=1).max()) for lists in kept if lists.size), default=0.0)
+
+    def kept(self, column: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Which rows have a list in this column, and the lists, all of one length."""
+        lists = pa.concat_arrays(self.table.column(column).chunks or [pa.array([], SCHEMA.field(column).type)])
+        present = np.flatnonzero(~np.asarray(lists.is_null().to_numpy(zero_copy_only=False), dtype=bool))
+        values = lists.flatten().to_numpy(zero_copy_only=False).astype(np.float64)
+        return present, values.reshape(len(present), -1 if len(present) else 0)
+
+    def _restored(self, stored: NDArray[np.float64], present: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Logits from the numbers in a file: distances from the largest, or in files of old the logits themselves."""
+        top = self.floats("prediction_logit")[present]
+        # logits as they were, rounded to float16: none may pass or equal the prediction that was decided before
+        old = np.minimum(stored, np.nextafter(top.astype(np.float32), np.float32(-np.inf))[:, None])
+        made = np.where((stored.max(axis=1) == 0)[:, None], stored + top[:, None], old)
+        every = np.arange(len(present))
+        made[every, self.labels[present]] = self.floats("label_logit")[present]
+        made[every, self.predictions[present].astype(np.int64)] = top
+        return made
 
     def floats(self, column: str) -> NDArray[np.float64]:
         """A column as floats; NaN where there is no value."""
@@ -137,7 +169,10 @@ class Rows:
 
 
 def to_rows(predictions: Predictions, footer: Footer) -> Rows:
-    """Rows from predictions: the answer is decided here, in full precision, before logits are rounded for storage."""
+    """Rows from predictions: the answer is decided here, in full precision, before logits are rounded for storage.
+
+    Of equal logits the first is ahead: in the prediction, in the rank and among the ten largest.
+    """
     logits = predictions.logits
     answered: NDArray[np.bool_] = np.asarray(np.isfinite(logits).all(axis=1))
     safe = np.where(answered[:, None], logits, 0.0).astype(np.float64)
@@ -146,11 +181,14 @@ def to_rows(predictions: Predictions, footer: Footer) -> Rows:
     every = np.arange(len(labels))
     label_logit = safe[every, labels]
     top = safe.max(axis=1)
-    lse = top + np.log(np.exp(safe - top[:, None]).sum(axis=1))
+    below = safe - top[:, None]
+    zero = np.where(np.abs(top) > FAR, top, 0.0)
+    lse = top - zero + np.log(np.exp(below).sum(axis=1))
     # ties count against the label unless it is the prediction itself: the first of equals wins, as in argmax
     ahead = (safe > label_logit[:, None]).sum(axis=1)
     ties_before = ((safe == label_logit[:, None]) & (np.arange(safe.shape[1]) < labels[:, None])).sum(axis=1)
-    stored = np.clip(safe, -FLOAT16_MOST, FLOAT16_MOST).astype(np.float16)
+    # what is behind stays behind: no tie is made by rounding
+    stored = np.where(below < 0, np.clip(below, -FLOAT16_MOST, -FLOAT16_LEAST), 0.0).astype(np.float16)
     reasons = [
         reason if reason is not None or ok else "logits are not finite"
         for reason, ok in zip(predictions.reasons, answered, strict=True)
@@ -166,8 +204,8 @@ def to_rows(predictions: Predictions, footer: Footer) -> Rows:
         "logits": _lists(stored, answered & everything, pa.float16()),
         "top_classes": _lists(order, answered & (not everything), pa.int32()),
         "top_logits": _lists(np.take_along_axis(stored, order, axis=1), answered & (not everything), pa.float16()),
-        "label_logit": _nullable(label_logit, answered, pa.float32()),
-        "prediction_logit": _nullable(top, answered, pa.float32()),
+        "label_logit": _nullable(_narrow(label_logit - zero), answered, pa.float32()),
+        "prediction_logit": _nullable(_narrow(top - zero), answered, pa.float32()),
         "logsumexp": _nullable(lse, answered, pa.float32()),
         "size": _nullable(predictions.sizes, ~np.isnan(predictions.sizes), pa.float32()),
         "radius": _nullable(predictions.radii, ~np.isnan(predictions.radii), pa.float32()),
@@ -241,6 +279,10 @@ def _lengths(lengths: pa.Array) -> bytes:
 
 def _constant(text: str, length: int) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(length, np.int32)), pa.array([text], pa.string()))
+
+
+def _narrow(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.clip(values, -FLOAT32_MOST, FLOAT32_MOST)
 
 
 def _nullable(values: NDArray[np.generic], present: NDArray[np.bool_], kind: pa.DataType) -> pa.Array:

@@ -25,6 +25,8 @@ FOLDER = "scores"
 KEY = b"holdfast scores"
 PER_HUNDRED = ("percent", "points")
 UNITS = ("percent", "points", "fraction", "number", "rank")
+TIDY = ("benchmark", "model", "setting", "value", "unit", "n", "source")  # columns of one number
+FACT_PREFIX = "fact:"  # of a column that is a fact about the model, where its name is taken
 FORBIDDEN = set('/\\:*?"<>|')  # in the name of a file, on one system or another
 LONGEST_NAME = 200  # bytes
 WORD = pa.dictionary(pa.int32(), pa.string())
@@ -98,10 +100,14 @@ def is_file_name(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Imported:
-    """What an importer read: scores of benchmarks, and rows where the file holds single predictions."""
+    """What an importer read: scores of benchmarks, and rows where the file holds single predictions.
+
+    `notes` say what is missing beside them, in words.
+    """
 
     scores: tuple[Scores, ...] = ()
     rows: tuple[Rows, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def tidy(scores: Scores) -> list[dict[str, object]]:
@@ -276,17 +282,27 @@ def _listed(table: pa.Table) -> str:
 
 def _says_the_same(made: pa.Table, scores: Scores) -> bool:
     """Whether the columns that stand in the metadata too say the same there: others read the columns alone."""
-    units = {str(scores.unit(name)) for name in scores.table.settings}
-    pairs = set(zip(_texts(made, "setting"), _texts(made, "unit"), strict=True))
-    return (
-        set(_texts(made, "benchmark")) <= {scores.benchmark}
-        and set(_texts(made, "unit")) <= units
-        and all(scores.unit(setting) == unit for setting, unit in pairs)
+    settings, units = _texts(made, "setting"), _texts(made, "unit")
+    places = set(zip(settings.place, units.place, strict=True))
+    pairs = [(settings.words[i], units.words[k]) for i, k in places]
+    named = _texts(made, "benchmark")
+    return {named.words[i] for i in set(named.place)} <= {scores.benchmark} and all(
+        setting in scores.table.settings and scores.unit(setting) == unit for setting, unit in pairs
     )
 
 
-def _texts(table: pa.Table, name: str) -> list[str]:
-    return [str(text) for text in table.column(name).to_pylist()]
+class _Texts(NamedTuple):
+    """A column of words: where each row's word stands among them."""
+
+    words: list[str]
+    place: list[int]
+
+
+def _texts(table: pa.Table, name: str) -> _Texts:
+    column = table.column(name).combine_chunks()
+    if not len(column):
+        return _Texts([], [])
+    return _Texts([str(text) for text in column.dictionary.to_pylist()], column.indices.to_pylist())
 
 
 def _from_arrow(made: pa.Table, about: dict[str, Any]) -> Scores:

@@ -16,13 +16,17 @@ from numpy.typing import NDArray
 
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.intervals import CONFIDENCE
-from holdfast.core.types import Score
+from holdfast.core.rounding import percent
+from holdfast.core.types import Score, without_interval
 from holdfast.metrics.resampling import draw_counts
 from holdfast.trends.bootstrap import lines, percentiles
+from holdfast.trends.dependence import Dependence, accuracies_if_kept, dependence, pairs_of
 from holdfast.trends.spaces import PROBIT, Floats, inside
 
 Method = Literal["aline-d", "aline-s"]
 ON_THE_LINE = 0.95  # arXiv:2206.13089 predicts where agreement has an R² above this
+FEWEST = 5  # models, for an interval: ten pairs
+SHARED = 0.85  # share of errors in common beyond which agreement hardly tells right from wrong
 DRAWS = 500
 
 
@@ -56,11 +60,16 @@ class Predicted(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """What agreement says of every model, and the line it says it by."""
+    """What agreement says of every model, the line it says it by, and how errors go together where labels exist.
+
+    `refused` says why no prediction has an interval; empty where they have.
+    """
 
     method: str
     line: AgreementLine
     models: tuple[Predicted, ...]
+    dependence: Dependence
+    refused: str
 
 
 def agreement(predictions: Floats) -> Floats:
@@ -87,8 +96,10 @@ def predict_accuracy(
     each accuracy along the line of agreement; `aline-d` solves for the accuracies that the agreement of every pair asks
     for, closer where models lie off the line. `same_samples`: the shifted images are the reference images, in order.
 
-    The interval draws samples again and adds the scatter of pairs about the line; it takes for granted that accuracy is
-    on the line of agreement, so read it only where `line.holds`.
+    The interval holds what the line says and what follows where errors go together under the shift as they do without
+    it, by each of the measures of `dependence.joints`; about these it draws samples again and adds the scatter of pairs
+    about the line. Refused where agreement is not on a line, for fewer than five models, and for models that share
+    nearly all errors. A shift that makes errors depend on each other in a new way is not seen by it.
     """
     reference, shifted = np.asarray(reference, dtype=np.float64), np.asarray(shifted, dtype=np.float64)
     _check(models, reference, labels, shifted, method, same_samples=same_samples)
@@ -109,17 +120,35 @@ def predict_accuracy(
     )
     scatter = np.random.default_rng(seed + 2).normal(size=again.shape) * line.spread
     # about the prediction: drawing samples twice makes agreement of small sets a little more extreme on average
-    moved = again - np.median(again, axis=0) + PROBIT.forward(value) + scatter
-    low, high = percentiles(PROBIT.inverse(moved), confidence=confidence)
-    made = zip(models, right.mean(axis=1), value, low, high, strict=True)
-    return Prediction(
-        method,
-        line,
-        tuple(
-            Predicted(name, float(was), Score(float(is_), min(float(a), float(is_)), max(float(b), float(is_)), m))
-            for name, was, is_, a, b in made
-        ),
-    )
+    below, above = percentiles(again - np.median(again, axis=0) + scatter, confidence=confidence)
+    pairs = pairs_of(reference, labels)
+    every = np.vstack([value[None], accuracies_if_kept(pairs, after[pairs.one, pairs.other], value)])
+    places = PROBIT.forward(inside(every, m))
+    low, high = PROBIT.inverse(places.min(axis=0) + below), PROBIT.inverse(places.max(axis=0) + above)
+    depends = dependence(pairs)
+    refused = _refused(line, len(models), depends)
+    scores = [
+        without_interval(float(is_), m, refused)
+        if refused
+        else Score(float(is_), min(float(a), float(is_)), max(float(b), float(is_)), m)
+        for is_, a, b in zip(value, low, high, strict=True)
+    ]
+    made = zip(models, right.mean(axis=1).tolist(), scores, strict=True)
+    return Prediction(method, line, tuple(Predicted(*each) for each in made), depends, refused)
+
+
+def _refused(line: AgreementLine, models: int, depends: Dependence) -> str:
+    """Why no interval would cover as often as it says; empty where one does."""
+    if not line.holds:
+        return f"agreement is not on a line (R² {line.r2:.2f}, at most {ON_THE_LINE:g})"
+    if models < FEWEST:
+        return f"{models} models have too few pairs, an interval takes {FEWEST} models"
+    if depends.shared > SHARED:
+        return (
+            f"{percent(depends.shared, 0)} % of the errors are shared, with the same wrong answer: "
+            "agreement hardly tells right from wrong"
+        )
+    return ""
 
 
 def _check(

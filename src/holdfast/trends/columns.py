@@ -12,7 +12,7 @@ from holdfast.core.errors import Misuse
 from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.table import Table
 from holdfast.metrics.resampling import draw_counts
-from holdfast.trends.bootstrap import DRAWS, Lines, lines, percentiles
+from holdfast.trends.bootstrap import DRAWS, Lines, expanded, lines, percentiles
 from holdfast.trends.fits import Cut
 from holdfast.trends.spaces import LOGIT, Floats, Space, fractions, inside, on_edge, space_of
 
@@ -91,16 +91,22 @@ def column_bands(
     draws: int = DRAWS,
     seed: int = 0,
     confidence: float = CONFIDENCE,
+    as_published: bool = False,
 ) -> ColumnBands:
     """Bounds of every setting's line from refits over models, the same models in a draw for all settings.
 
-    Percentiles as they are, as published; `bands.band` also allows for few models.
+    The percentiles allow for few models, as those of `bands.band`; `as_published` takes them as they are.
     """
     drawn = column_refits(
         table, x, settings=settings, space=space, models=models, cuts=cuts, zero=zero, draws=draws, seed=seed
     )
-    slope = percentiles(drawn.slope, confidence=confidence)
-    return ColumnBands(*slope, *percentiles(drawn.intercept, confidence=confidence))
+    bounds = np.full((4, len(drawn.n)), np.nan)
+    for n in np.unique(drawn.n):
+        some = drawn.n == n
+        level = confidence if as_published else expanded(confidence, int(n), 1)
+        for j, values in enumerate((drawn.slope, drawn.intercept)):
+            bounds[2 * j : 2 * j + 2, some] = percentiles(values[:, some], confidence=level)
+    return ColumnBands(*bounds)
 
 
 def column_refits(

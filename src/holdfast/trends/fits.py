@@ -6,19 +6,26 @@ an accuracy of exactly 0 or 1, which logit and probit send to infinity.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import f as fisher
 from scipy.stats import kendalltau
 
 from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.intervals import z_value
 from holdfast.core.table import Table
+from holdfast.core.types import Score, without_interval
 from holdfast.trends.spaces import LOGIT, Floats, Space, fractions, on_edge, space_of
 
 ZeroPolicy = Literal["piecewise", "clip", "drop"]
+FEWEST = 10  # models: through fewer a line is hardly known
+WEAK = 0.25  # R² below which x says little about y
+CHANCE = 0.05  # how often models without any relation may reach this R²
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +103,11 @@ class Fit:
         with np.errstate(divide="ignore", invalid="ignore"):
             return self.space.inverse(self.space.forward(columns) @ self.weights + self.intercept)
 
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Why to read this fit with care, in words; none for a fit of many models that explains much."""
+        return cautions(self.n, self.r2, len(self.weights))
+
     def record(self) -> dict[str, object]:
         """What a program reads."""
         return {
@@ -113,6 +125,7 @@ class Fit:
             "spread": self.spread,
             "left_out": [left._asdict() for left in self.points.left_out],
             "clipped": list(self.points.clipped),
+            "cautions": list(self.cautions),
         }
 
 
@@ -224,6 +237,34 @@ def fit_points(points: Points, *, y: str, x: tuple[str, ...], space: Space) -> F
     )
 
 
+def cautions(n: int, r2: float, k: int = 1) -> tuple[str, ...]:
+    """What to know before a line (k = 1) or plane over n models is believed, in words."""
+    what = "line" if k == 1 else "plane"
+    said = []
+    if n < FEWEST:
+        said.append(f"fitted on {n} models: fewer than {FEWEST} hardly determine a {what}")
+    if np.isnan(r2):
+        said.append(f"R² is not defined: the scores to explain do not vary, and the {what} says nothing")
+    elif r2 < near_zero(n, k):
+        may = ", and may be chance" if r2 < _by_chance(n, k) else ""
+        said.append(f"R² {r2:.2f} is near 0 for {n} models: the {what} explains little{may}")
+    return tuple(said)
+
+
+def near_zero(n: int, k: int = 1) -> float:
+    """The R² below which a fit over n models explains little: `WEAK`, or what chance reaches where that is more."""
+    return max(WEAK, _by_chance(n, k))
+
+
+def _by_chance(n: int, k: int) -> float:
+    """The R² that models without any relation reach in 5 % of cases (F test); 0 where every fit is exact."""
+    freedom = n - k - 1
+    if freedom < 1:
+        return 0.0
+    ratio = k * float(fisher.isf(CHANCE, k, freedom))
+    return ratio / (ratio + freedom)
+
+
 def as_columns(x: Floats, k: int) -> Floats:
     """Accuracies as (models, k)."""
     x = np.asarray(x, dtype=np.float64)
@@ -237,11 +278,29 @@ def pearson(one: Floats, other: Floats) -> float:
     """Pearson's correlation over the pairs that have both values; NaN for fewer than two or a constant."""
     both = np.isfinite(one) & np.isfinite(other)
     a, b = one[both], other[both]
-    if len(a) < 2:
+    if len(a) < 2 or not np.ptp(a) or not np.ptp(b):  # a mean may round away from what is constant
         return float("nan")
     a, b = a - a.mean(), b - b.mean()
     size = np.sqrt((a @ a) * (b @ b))
     return float(np.clip(a @ b / size, -1, 1)) if size > 0 else float("nan")
+
+
+def correlation(r: float, n: int) -> Score:
+    """Pearson's r over n models with Fisher's interval; none for fewer than four models."""
+    if n < 4 or math.isnan(r):
+        return without_interval(r, n, "a correlation over fewer than four models")
+    if abs(r) >= 1:
+        return without_interval(r, n, "the models lie on a line exactly")
+    centre, half = math.atanh(r), z_value() / math.sqrt(n - 3)
+    return Score(r, math.tanh(centre - half), math.tanh(centre + half), n)
+
+
+def explained(r: Score) -> Score:
+    """R² of a line from Pearson's r and its interval."""
+    if not r.has_interval:
+        return without_interval(r.value**2, r.n, r.why)
+    low, high = sorted((r.low**2, r.high**2))
+    return Score(r.value**2, 0.0 if r.low < 0 < r.high else low, high, r.n)
 
 
 def kendall(one: Floats, other: Floats) -> float:
@@ -261,4 +320,4 @@ def _clipped(values: Floats, counts: NDArray[np.int64], edge: NDArray[np.bool_],
 
 def _explained(target: Floats, residual: Floats) -> float:
     total = ((target - target.mean()) ** 2).sum()
-    return float(1 - (residual**2).sum() / total) if total > 0 else float("nan")
+    return float(1 - (residual**2).sum() / total) if np.ptp(target) else float("nan")

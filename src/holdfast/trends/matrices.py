@@ -1,4 +1,4 @@
-"""How well accuracy and robustness explain themselves and each other under a shift, and what weak models add."""
+"""How well scores explain each other over models: Pearson's r and R² of every pair, and what weak models add."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.core.errors import Misuse
-from holdfast.core.intervals import CONFIDENCE
+from holdfast.core.errors import Misuse, unknown
 from holdfast.core.table import Table
-from holdfast.metrics.resampling import draw_counts
-from holdfast.trends.bootstrap import DRAWS, correlations, percentiles
+from holdfast.trends.bootstrap import correlations
+from holdfast.trends.fits import cautions, correlation, explained
 from holdfast.trends.spaces import LINEAR, Floats, Space, fractions, on_edge, space_of
 
+MEASURES = ("r2", "pearson")
+ACCURACY, ROBUSTNESS = "-accuracy", "-robustness"  # how the settings of a shift end
 KINDS = ("Acc-Acc", "Rob-Rob", "Acc-Rob", "Rob-Acc")  # arXiv:2310.12793: without the shift first, under it second
 
 
@@ -27,7 +28,7 @@ class Shift(NamedTuple):
 
 
 class R2Matrix(NamedTuple):
-    """R² per kind and shift, (kinds, shifts), with bounds over draws of models and the models in each."""
+    """R² per kind and shift, (kinds, shifts), with Fisher's interval and the models in each."""
 
     kinds: tuple[str, ...]
     shifts: tuple[str, ...]
@@ -52,6 +53,82 @@ class R2Matrix(NamedTuple):
         ]
 
 
+class Matrix(NamedTuple):
+    """One measure of every pair of settings, (x, y), with its interval and the models in each."""
+
+    measure: str
+    x: tuple[str, ...]
+    y: tuple[str, ...]
+    values: Floats
+    low: Floats
+    high: Floats
+    n: NDArray[np.int64]
+
+    def record(self) -> list[dict[str, object]]:
+        """One record per cell, with what to know before it is believed."""
+        return [
+            {
+                "x": x,
+                "y": y,
+                self.measure: float(self.values[i, j]),
+                "low": float(self.low[i, j]),
+                "high": float(self.high[i, j]),
+                "n": int(self.n[i, j]),
+                "cautions": list(self.cautions(i, j)),
+            }
+            for i, x in enumerate(self.x)
+            for j, y in enumerate(self.y)
+        ]
+
+    def cautions(self, i: int, j: int) -> tuple[str, ...]:
+        value = float(self.values[i, j])
+        return cautions(int(self.n[i, j]), value if self.measure == "r2" else value**2)
+
+
+def matrix(
+    table: Table,
+    x: Sequence[str],
+    y: Sequence[str],
+    *,
+    measure: str = "r2",
+    space: str | Space = LINEAR,
+    models: Iterable[str] | None = None,
+) -> Matrix:
+    """Pearson's r, or R², of every y with every x over the models that have both, with Fisher's interval.
+
+    NaN below three models.
+    """
+    if measure not in MEASURES:
+        raise unknown("matrix", measure, MEASURES)
+    space = space_of(space)
+    chosen = table if models is None else table.of(models)
+    across = _in_space(np.stack([chosen.column(name) for name in y], axis=1), space, ", ".join(y))
+    made = [_row(_in_space(chosen.column(name)[:, None], space, name), across, measure) for name in x]
+    return Matrix(measure, tuple(x), tuple(y), *(np.stack(parts) for parts in zip(*made, strict=True)))
+
+
+def _row(x: Floats, y: Floats, measure: str) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]:
+    """One x against every y: values, bounds by Fisher's interval, and models; NaN below three models."""
+    n = (np.isfinite(x) & np.isfinite(y)).sum(axis=0)
+    values = np.where(n >= 3, correlations(x, y)[0], np.nan)
+    scores = [correlation(float(r), int(k)) for r, k in zip(values, n, strict=True)]
+    if measure == "r2":
+        scores = [explained(score) for score in scores]
+    value, low, high = (np.array([getattr(score, part) for score in scores]) for part in ("value", "low", "high"))
+    return value, low, high, n
+
+
+def shifts_of(settings: Iterable[str]) -> list[Shift]:
+    """The shifts that settings belong to: `ood-d-accuracy` and `ood-d-robustness` are those of `ood-d`."""
+    found: dict[str, Shift] = {}
+    for name in settings:
+        ending = ROBUSTNESS if name.endswith(ROBUSTNESS) else ACCURACY
+        shift = name.removesuffix(ending)
+        one = found.get(shift, Shift(shift, None, None))
+        found[shift] = one._replace(**{ending[1:]: name})
+    return list(found.values())
+
+
 def r2_matrix(
     table: Table,
     shifts: Sequence[Shift],
@@ -61,9 +138,6 @@ def r2_matrix(
     space: str | Space = LINEAR,
     models: Iterable[str] | None = None,
     least: float | None = None,
-    draws: int = DRAWS,
-    seed: int = 0,
-    confidence: float = CONFIDENCE,
 ) -> R2Matrix:
     """R² of the lines from accuracy and robustness to accuracy and robustness under each shift.
 
@@ -80,22 +154,13 @@ def r2_matrix(
         "Acc": [blank if shift.accuracy is None else chosen.column(shift.accuracy) for shift in shifts],
         "Rob": [blank if shift.robustness is None else chosen.column(shift.robustness) for shift in shifts],
     }
-    weights = draw_counts(len(chosen.models), draws, seed=seed) if draws and chosen.models else None
-    shape = (len(KINDS), len(shifts))
-    values, low, high = (np.full(shape, np.nan) for _ in range(3))
-    n = np.zeros(shape, dtype=np.int64)
-    for i, kind in enumerate(KINDS):
+    rows = []
+    for kind in KINDS:
         one, other = kind.split("-")
-        y = np.stack(outputs[other], axis=1)
         x = _in_space(inputs[one][:, None], space, kind)
-        y = _in_space(y, space, kind)
-        n[i] = (np.isfinite(x) & np.isfinite(y)).sum(axis=0)
-        enough = n[i] >= 3
-        values[i] = np.where(enough, correlations(x, y)[0] ** 2, np.nan)
-        if weights is not None and enough.any():
-            low[i, enough], high[i, enough] = percentiles(
-                correlations(x, y[:, enough], weights) ** 2, confidence=confidence
-            )
+        y = _in_space(np.stack(outputs[other], axis=1), space, kind)
+        rows.append(_row(x, y, "r2"))
+    values, low, high, n = (np.stack(parts) for parts in zip(*rows, strict=True))
     return R2Matrix(KINDS, tuple(shift.name for shift in shifts), values, low, high, n)
 
 
@@ -108,7 +173,6 @@ def r2_by_threshold(
     robustness: str,
     space: str | Space = LINEAR,
     models: Iterable[str] | None = None,
-    draws: int = 0,
 ) -> dict[float | None, R2Matrix]:
     """The same matrix as more and more weak models are left out; None is everybody."""
     names = None if models is None else list(models)
@@ -121,7 +185,6 @@ def r2_by_threshold(
             space=space,
             models=names,
             least=least,
-            draws=draws,
         )
         for least in thresholds
     }

@@ -44,6 +44,12 @@ class Piecewise:
         expected = np.where(x <= self.pivot, self.left.expected(x), self.right.expected(x))
         return np.where(np.isnan(x), np.nan, expected)
 
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Why to read either side with care, in words."""
+        sides = (("up to the pivot", self.left), ("above the pivot", self.right))
+        return tuple(f"{where}: {text}" for where, side in sides for text in side.cautions)
+
     def record(self) -> dict[str, object]:
         """What a program reads."""
         return {
@@ -51,6 +57,7 @@ class Piecewise:
             "pivot_models": list(self.pivot_models),
             "left": self.left.record(),
             "right": self.right.record(),
+            "cautions": list(self.cautions),
         }
 
 

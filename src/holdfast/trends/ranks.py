@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,11 +10,15 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from holdfast.core.errors import Misuse
-from holdfast.core.intervals import CONFIDENCE
+from holdfast.core.intervals import CONFIDENCE, z_value
+from holdfast.core.registry import register
 from holdfast.core.table import Table
-from holdfast.metrics.resampling import draw_counts
-from holdfast.trends.bootstrap import DRAWS, sample_draws
+from holdfast.core.types import Score, without_interval
+from holdfast.trends.answers import Answered, side_by_side
 from holdfast.trends.spaces import Floats
+
+NO_COUNT = "nobody says how many samples the scores rest on"
+AT_ONCE = 4_000_000  # pairs of models held in memory
 
 
 class Rank(NamedTuple):
@@ -28,51 +32,96 @@ class Rank(NamedTuple):
 
 
 def rank_intervals(
-    models: Sequence[str],
-    correct: NDArray[np.bool_],
-    *,
-    draws: int = DRAWS,
-    seed: int = 0,
-    confidence: float = CONFIDENCE,
+    models: Sequence[str], correct: NDArray[np.bool_], *, confidence: float = CONFIDENCE
 ) -> tuple[Rank, ...]:
-    """Places by accuracy, from answers (models, samples) to the same samples, drawn again together.
+    """Places by accuracy, from answers (models, samples) to the same samples.
 
-    Drawing samples and not scores keeps what models have in common: an image that all get wrong moves no place.
+    A model stands behind every model that is better than it beyond chance (McNemar, continuity corrected, over all
+    pairs of the model together), and before every one that is worse; what lies between is its interval. Pairing keeps
+    what models have in common: an image that all get wrong moves no place.
     """
-    correct = np.asarray(correct, dtype=bool)
-    if correct.ndim != 2 or correct.shape[0] != len(models) or not correct.shape[1]:
-        raise Misuse(f"answers are (models, samples): {len(models)} models, got an array of shape {correct.shape}")
-    weights = draw_counts(correct.shape[1], draws, seed=seed)
-    drawn = weights @ correct.T.astype(np.float64) / correct.shape[1]
-    return ranks_of_draws(models, correct.mean(axis=1), drawn, confidence=confidence)
+    right = np.asarray(correct, dtype=bool)
+    if right.ndim != 2 or right.shape[0] != len(models) or not right.shape[1]:
+        raise Misuse(f"answers are (models, samples): {len(models)} models, got an array of shape {right.shape}")
+    numbers = right.astype(np.float32)
+
+    def beyond(some: slice) -> Floats:
+        only, only_other = numbers[some] @ (1 - numbers).T, (1 - numbers[some]) @ numbers.T
+        return _z((only - only_other).astype(np.float64), (only + only_other).astype(np.float64), 1.0)
+
+    return _placed(models, right.mean(axis=1), beyond, confidence)
 
 
-def rank_intervals_of_scores(
-    table: Table, setting: str, *, draws: int = DRAWS, seed: int = 0, confidence: float = CONFIDENCE
-) -> tuple[Rank, ...]:
-    """Places from scores and counts alone: every score drawn for itself, so the intervals are a little too wide.
+def rank_intervals_of_scores(table: Table, setting: str, *, confidence: float = CONFIDENCE) -> tuple[Rank, ...]:
+    """Places from scores and counts alone: as if each score had samples of its own, so the intervals are a little wide.
 
     Models without a score have no place.
     """
     chosen = table.where(np.isfinite(table.column(setting)))
-    values = chosen.column(setting)
-    drawn = sample_draws(values, chosen.count(setting), draws, seed=seed)
-    return ranks_of_draws(chosen.models, values, drawn, confidence=confidence)
+    values, counts = chosen.column(setting), chosen.count(setting).astype(np.float64)
+    if (counts <= 0).any():
+        raise Misuse("the place of a score needs the count behind every score")
+
+    def beyond(some: slice) -> Floats:
+        n, m = counts[some, None], counts[None]
+        pooled = (values[some, None] * n + values[None] * m) / (n + m)
+        variance = pooled * (1 - pooled) * (1 / n + 1 / m)
+        return _z(values[some, None] - values[None], variance, (1 / n + 1 / m) / 2)
+
+    return _placed(chosen.models, values, beyond, confidence)
 
 
-def ranks_of_draws(
-    models: Sequence[str], values: Floats, drawn: Floats, *, confidence: float = CONFIDENCE
+def _z(gap: Floats, variance: Floats, correction: Floats | float) -> Floats:
+    """Standard errors by which one is ahead of the other, negative where it is behind."""
+    size = np.maximum(np.abs(gap) - correction, 0.0)
+    return np.sign(gap) * np.divide(size, np.sqrt(variance), out=np.zeros_like(gap), where=variance > 0)
+
+
+def _placed(
+    models: Sequence[str], values: Floats, beyond: Callable[[slice], Floats], confidence: float
 ) -> tuple[Rank, ...]:
-    """Places of any score for which there are draws, (draws, models); higher is better. In order of place."""
-    places = rankdata(-values, method="min").astype(int)
-    # rounding: counts of the same number of samples may differ in the last digit after division
-    again = rankdata(-np.round(drawn, 12), method="min", axis=1)
-    tail = (1 - confidence) / 2
-    low = np.quantile(again, tail, axis=0, method="lower").astype(int)
-    high = np.quantile(again, 1 - tail, axis=0, method="higher").astype(int)
-    # a place the samples never drew is still the place observed
+    """Places, and how many models stand surely before and behind each. In order of place."""
+    count = len(models)
+    limit = z_value(1 - (1 - confidence) / max(count - 1, 1))
+    places = rankdata(-np.round(values, 12), method="min").astype(int)
+    low, high = np.ones(count, dtype=int), np.full(count, count)
+    step = max(1, AT_ONCE // max(count, 1))
+    for start in range(0, count, step):
+        some = slice(start, min(start + step, count))
+        ahead = beyond(some)
+        low[some] += (ahead < -limit).sum(axis=1)
+        high[some] -= (ahead > limit).sum(axis=1)
     low, high = np.minimum(low, places), np.maximum(high, places)
     made = [
         Rank(*each) for each in zip(models, values.tolist(), places.tolist(), low.tolist(), high.tolist(), strict=True)
     ]
     return tuple(sorted(made, key=lambda each: (each.rank, each.model)))
+
+
+@register("metric", "rank")
+class Place:
+    """A model's place among all models by accuracy, 1 for the best, with the places that its samples allow.
+
+    From answers to the same samples, pair by pair; from counts where only scores are known.
+    """
+
+    per_model = True
+    alone = True
+
+    def of_answers(self, rows: Mapping[str, Answered]) -> Mapping[str, Score]:
+        seen = side_by_side(rows)
+        made = rank_intervals(seen.models, seen.correct)
+        return {each.model: Score(each.rank, each.low, each.high, len(seen.ids)) for each in made}
+
+    def of_table(self, table: Table, settings: Sequence[str]) -> Mapping[str, Score]:
+        name = settings[0]
+        chosen = table.where(np.isfinite(table.column(name)))
+        counts = chosen.count(name)
+        if not chosen.models or not (counts > 0).all():
+            places = rankdata(-chosen.column(name), method="min").tolist()
+            return {
+                model: without_interval(place, 0, NO_COUNT) for model, place in zip(chosen.models, places, strict=True)
+            }
+        least = int(counts.min())
+        made = rank_intervals_of_scores(chosen, name)
+        return {each.model: Score(each.rank, each.low, each.high, least) for each in made}

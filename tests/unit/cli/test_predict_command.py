@@ -52,7 +52,9 @@ def test_it_predicts_every_model_with_an_interval(run, store: str) -> None:
 def test_it_is_a_table_for_people(run, store: str) -> None:
     code, out, _ = run("predict", "--x", "d", "--y", "d+fog", "--store", store, "--method", "aline-s", "--check")
     assert code == 0
-    assert "predicted under it" in out
+    assert "by agreement" in out
+    assert all(way in out for way in ("ATC", "DoC", "mean confidence"))
+    assert "errors without the shift: κ" in out
     assert "agreement of 10 pairs: R²" in out
     assert "mean absolute error" in out
 
@@ -65,7 +67,7 @@ def test_programs_and_papers_get_the_same_numbers(run, store: str) -> None:
     assert [float(record["high"]) for record in records] == [each["high"] for each in told]
     assert "measured" not in run(*words, "--csv").out
     latex = run(*words, "--latex").out
-    assert latex.startswith(r"\begin{tabular}{lrl}")
+    assert latex.startswith(r"\begin{tabular}{lrlrrr}")
     assert rf"best & {100 * told[0]['reference']:.1f} \% & {100 * told[0]['predicted']:.1f} \% [" in latex
     assert latex.rstrip().endswith(r"\end{tabular}")
 

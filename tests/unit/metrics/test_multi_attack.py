@@ -26,9 +26,16 @@ from holdfast.metrics.multi_attack import (
     trained_strengths,
     uar,
 )
-from holdfast.metrics.radius_curves import AreaUnderRadiusCurve, accuracies_at, radius_curve, union_and_average
+from holdfast.metrics.radius_curves import (
+    AreaUnderRadiusCurve,
+    accuracies_at,
+    common_radius,
+    radius_curve,
+    union_and_average,
+)
 from holdfast.metrics.stability import conditioned_stability, stability
-from holdfast.store import Rows
+from holdfast.store import Footer, Rows
+from holdfast.store.footer import ChangeRecord
 
 A1, A2, B1 = Strength("a", 1), Strength("a", 2), Strength("b", 1)
 BEST = {CLEAN: 0.9, A1: 0.8, A2: 0.6, B1: 0.5}
@@ -115,10 +122,11 @@ def test_intervals_of_a_ratio_cover_the_truth() -> None:
 def test_the_stability_constant_names_its_pair_and_conditioning_drops_a_tie() -> None:
     best = {CLEAN: 0.90, A1: 0.80, A2: 0.7999, B1: 0.78}
     cells = battery({CLEAN: 0.9, A1: 0.6, A2: 0.55, B1: 0.5}, best, n=10_000, best_n=30_000)
-    made = stability(cells, {"a": 1}, resamples=50)
+    made = stability(cells, {"a": 1})
     assert (made.known, made.other) == (A1, A2)
     assert made.constant.value == pytest.approx(0.05 / 0.0001)
-    assert made.constant.low < made.constant.value <= made.constant.high
+    assert not made.constant.has_interval
+    assert "no interval" in made.constant.why
     calm = conditioned_stability(cells, {"a": 1})
     assert (calm.known, calm.other) == (A1, B1)
     assert calm.constant.value == pytest.approx(0.1 / 0.02)
@@ -143,15 +151,62 @@ def test_the_area_under_a_radius_curve_is_the_mean_radius(rows_for: Callable[...
     assert [score.value for score in made.accuracies] == [0.75, 0.5, 0.25, 0.25]
     assert made.area.value == pytest.approx((0 + 0.5 + 1 + 2) / 4 / 2)
     assert made.area.low <= made.area.value <= made.area.high
-    assert radius_curve(rows).radii == (0.0, 0.5, 1.0)
     assert accuracies_at(rows, "a", [0.5]) == {CLEAN: 0.75, Strength("a", 0.5): 0.5}
-    assert AreaUnderRadiusCurve()(rows) is not None
     plain = rows_for([True])
     assert AreaUnderRadiusCurve()(plain) is None
     with pytest.raises(HoldfastError, match="no radii"):
         radius_curve(plain)
     with pytest.raises(Misuse, match="0 or more"):
         radius_curve(rows, [-1])
+
+
+def swept(rows_for: Callable[..., Rows], footer_for: Callable[..., Footer], found: list[float], radii: object) -> Rows:
+    name = "sweep" if isinstance(radii, list) else "fmn-linf"
+    args = {"radii" if isinstance(radii, list) else "radius": radii}
+    footer = footer_for(changes=(ChangeRecord("attack", name, 1, name, args),))
+    return rows_for([radius > 1 for radius in found], radii=np.array(found, np.float32), footer=footer)
+
+
+def test_the_area_ends_at_the_radius_searched_so_that_the_stronger_model_is_ahead(
+    rows_for: Callable[..., Rows], footer_for: Callable[..., Footer]
+) -> None:
+    grid = [0.1, 0.2, 0.4]
+    weak = swept(rows_for, footer_for, [0.1, 0.1, 0.2, 0.2], grid)
+    strong = swept(rows_for, footer_for, [0.1, 0.1, 0.4, 0.4], grid)
+    area = AreaUnderRadiusCurve()
+    assert area(weak).value == pytest.approx((0.1 + 0.2) / 2 / 0.4)  # type: ignore[union-attr]
+    assert area(strong).value == pytest.approx((0.1 + 0.4) / 2 / 0.4)  # type: ignore[union-attr]
+    assert radius_curve(weak).radii == pytest.approx((0.1, 0.2, 0.4))
+    assert radius_curve(weak).area.value == area(weak).value  # type: ignore[union-attr]
+
+
+def test_areas_of_runs_searched_to_different_radii_are_compared_up_to_one(
+    rows_for: Callable[..., Rows], footer_for: Callable[..., Footer]
+) -> None:
+    near = swept(rows_for, footer_for, [0.1, np.inf], [0.1, 0.2])
+    far = swept(rows_for, footer_for, [0.1, 0.4], [0.1, 0.2, 0.4])
+    assert common_radius([near, far]) == 0.2
+    assert "up to different radii (0.2, 0.4): compare them with `radius=0.2`" in AreaUnderRadiusCurve().remark(
+        [near, far]
+    )
+    same = AreaUnderRadiusCurve(radius=0.2)
+    assert same.remark([near, far]) == ""
+    assert same(near).value == pytest.approx(same(far).value) == pytest.approx(0.75)  # type: ignore[union-attr]
+    assert AreaUnderRadiusCurve(radius=0.4)(near) is None
+    with pytest.raises(HoldfastError, match=r"searched up to radius 0\.2, what stands at 0\.4 is not known"):
+        accuracies_at(near, "a", [0.4])
+    with pytest.raises(Misuse, match="more than zero and finite"):
+        AreaUnderRadiusCurve(radius=math.inf)
+
+
+def test_a_search_without_a_limit_takes_a_radius_by_hand(
+    rows_for: Callable[..., Rows], footer_for: Callable[..., Footer]
+) -> None:
+    rows = swept(rows_for, footer_for, [0.1, 0.3], math.inf)
+    assert AreaUnderRadiusCurve()(rows) is None
+    assert AreaUnderRadiusCurve(radius=0.2)(rows).value == pytest.approx(0.75)  # type: ignore[union-attr]
+    with pytest.raises(HoldfastError, match="names no largest radius"):
+        radius_curve(rows)
 
 
 @given(st.lists(st.floats(0, 3, width=32), min_size=1, max_size=20))

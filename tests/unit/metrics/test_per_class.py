@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product
-from math import comb, sqrt
+from math import comb
 
 import numpy as np
 import pytest
@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from holdfast.core.errors import Misuse
 from holdfast.core.intervals import wilson
 from holdfast.core.registry import registry
-from holdfast.core.types import Score
-from holdfast.metrics.balanced_accuracy import BalancedAccuracy, mean_of_shares
+from holdfast.metrics.balanced_accuracy import BalancedAccuracy
 from holdfast.metrics.majority_share import MajorityShare
+from holdfast.metrics.means import Cell, mean_over
 from holdfast.metrics.per_class_accuracy import PerClassAccuracy, per_class
 from holdfast.store import Rows
 
@@ -41,7 +41,8 @@ def test_a_model_of_one_answer_has_one_over_k(uneven: Callable[..., Rows]) -> No
     assert MajorityShare()(rows).value == pytest.approx(0.9), "its plain accuracy looks good"
     worst = PerClassAccuracy()(rows)
     assert worst is not None
-    assert (worst.value, worst.high) == (0, wilson(0, 6).high), "the worst, with most samples of those as bad"
+    assert (worst.value, worst.has_interval) == (0, False), "the worst of several classes has no interval"
+    assert "the lowest of" in worst.why
     assert worst.n == 100
 
 
@@ -60,41 +61,46 @@ def test_equal_classes_make_the_plain_accuracy(uneven: Callable[..., Rows]) -> N
     assert BalancedAccuracy()(rows).value == pytest.approx(9 / 12)
 
 
+def classes(*counts: tuple[int, int]) -> list[Cell]:
+    """A cell for each class: so many right of so many."""
+    starts = np.cumsum([0, *(n for _, n in counts)])
+    return [Cell(start + np.arange(n), np.arange(n) < right) for start, (right, n) in zip(starts, counts, strict=False)]
+
+
 @given(st.integers(0, 50), st.integers(1, 50))
 def test_one_class_keeps_its_interval(right: int, more: int) -> None:
-    score = wilson(right, right + more)
-    made = mean_of_shares([score])
+    score, made = wilson(right, right + more), mean_over(classes((right, right + more)))
     assert (made.low, made.high) == pytest.approx((score.low, score.high))
 
 
 @pytest.mark.parametrize(("right", "edge"), [(20, 1.0), (0, 0.0)])
-@pytest.mark.parametrize("classes", [2, 10])
-def test_at_the_borders_the_interval_ends_there_and_has_a_width(right: int, edge: float, classes: int) -> None:
-    own = wilson(right, 20)
-    score = mean_of_shares([own] * classes)
+@pytest.mark.parametrize("count", [2, 10])
+def test_at_the_borders_the_interval_ends_there_and_has_a_width(right: int, edge: float, count: int) -> None:
+    score = mean_over(classes(*[(right, 20)] * count))
+    whole = wilson(count * right, count * 20)
     assert score.value == edge
-    assert edge in (score.low, score.high)
-    assert score.high - score.low == pytest.approx((own.high - own.low) / sqrt(classes)), "k classes: 1 / sqrt(k)"
+    assert (score.low, score.high) == pytest.approx((whole.low, whole.high)), "classes of one size: as all together"
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 30)), min_size=1, max_size=8))
 def test_the_interval_holds_the_value_inside_the_unit_interval(pairs: list[tuple[int, int]]) -> None:
-    score = mean_of_shares([wilson(min(right, n), n) for right, n in pairs])
+    score = mean_over(classes(*[(min(right, n), n) for right, n in pairs]))
     assert 0 <= score.low <= score.value <= score.high <= 1
+    assert score.high > score.low, "never without a width"
 
 
 @pytest.mark.parametrize(("one", "other"), list(product((0.02, 0.3, 0.5, 0.9, 0.99), repeat=2)))
 def test_the_interval_covers_the_truth_as_often_as_it_says(one: float, other: float) -> None:
-    """Exactly, over all outcomes of two classes of 30 and 60 samples; Wilson alone dips below 0.92 there."""
-    truth, covered = (one + other) / 2, 0.0
-    sizes = (30, 60)
-    terms = list(zip(sizes, (one, other), strict=True))
+    """Exactly, over all outcomes of two classes of 20 and 40 samples that are not all but impossible."""
+    truth, covered, known = (one + other) / 2, 0.0, 0.0
+    terms = list(zip((20, 40), (one, other), strict=True))
     chances = [[comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(n + 1)] for n, p in terms]
-    scores = [[wilson(k, n) for k in range(n + 1)] for n in sizes]
-    for (i, first), (j, second) in product(enumerate(scores[0]), enumerate(scores[1])):
-        made: Score = mean_of_shares([first, second])
-        covered += chances[0][i] * chances[1][j] * (made.low <= truth <= made.high)
-    assert covered >= 0.9
+    for (i, first), (j, second) in product(enumerate(chances[0]), enumerate(chances[1])):
+        if first * second > 1e-5:
+            made = mean_over(classes((i, 20), (j, 40)))
+            covered += first * second * (made.low <= truth <= made.high)
+            known += first * second
+    assert covered / known >= 0.93
 
 
 @pytest.mark.parametrize(

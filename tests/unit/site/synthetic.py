@@ -58,6 +58,8 @@ def add(
     classes: Sequence[str] = CLASSES,
     reasons: dict[int, str] | None = None,
     sizes: float | None = None,
+    radii: Sequence[float] | None = None,
+    wrong_class: int | None = None,
     pictures: int = 0,
     side: int = 32,
     flags: Sequence[Flag] = (),
@@ -65,7 +67,8 @@ def add(
 ) -> Footer:
     """Keeps a run in which exactly round(accuracy * n) samples are right, and returns its footer.
 
-    Right are the first samples of one fixed order, so that harder runs are right on a subset of easier ones.
+    Right are the first samples of one fixed order, so that harder runs are right on a subset of easier ones. `radii`
+    are the smallest that break each sample, and decide who is right; `wrong_class` is what every wrong answer names.
     """
     scenario = "+".join([dataset, *(one.text for one in changes)])
     family = digest([model, scenario, [[one.version, str(one.args)] for one in changes], str(facts)])
@@ -98,7 +101,8 @@ def add(
         flags=tuple(flags),
     )
     footer = replace(footer, **facts)  # type: ignore[arg-type]
-    rows = to_rows(_predictions(round(accuracy * n), n, len(classes), reasons or {}, sizes), footer)
+    made = _predictions(round(accuracy * n), n, len(classes), reasons or {}, sizes, radii, wrong_class)
+    rows = to_rows(made, footer)
     kept = store.finish([rows], rows.ids, footer)
     if pictures:
         wrong = [name for name, right in zip(kept.ids, kept.correct, strict=True) if not right][:pictures]
@@ -106,6 +110,10 @@ def add(
             footer.key, [Picture(name, png(side, i), png(side, i, noise=8)) for i, name in enumerate(wrong)]
         )
     return kept.footer
+
+
+def sweep(radii: Sequence[float], attack: str = "pgd-linf:steps=10", **args: object) -> ChangeRecord:
+    return change("attack", "sweep", attack=attack, radii=tuple(radii), **args)
 
 
 def png(side: int, seed: int, *, noise: float = 0) -> bytes:
@@ -172,14 +180,26 @@ def rich_store(path: Path) -> Store:
     return store
 
 
-def _predictions(right: int, n: int, classes: int, reasons: dict[int, str], sizes: float | None) -> Predictions:
+def _predictions(
+    right: int,
+    n: int,
+    classes: int,
+    reasons: dict[int, str],
+    sizes: float | None,
+    radii: Sequence[float] | None,
+    wrong_class: int | None,
+) -> Predictions:
     generator = np.random.default_rng(7)
     labels = np.arange(n) % classes
     order = generator.permutation(n)
     is_right = np.zeros(n, dtype=bool)
     is_right[order[:right]] = True
+    if radii is not None:
+        is_right = np.isinf(np.asarray(radii))
     logits = generator.normal(0, 1, (n, classes)).astype(np.float32)
     answers = np.where(is_right, labels, (labels + 1 + generator.integers(0, classes - 1, n)) % classes)
+    if wrong_class is not None:
+        answers = np.where(is_right, labels, np.where(labels == wrong_class, answers, wrong_class))
     logits[np.arange(n), answers] = 5 + generator.random(n) * 5
     for i in reasons:
         logits[i] = np.nan
@@ -188,7 +208,7 @@ def _predictions(right: int, n: int, classes: int, reasons: dict[int, str], size
         labels=labels.astype(np.int64),
         logits=logits,
         sizes=np.full(n, np.nan if sizes is None else sizes, np.float32),
-        radii=np.full(n, np.nan, np.float32),
+        radii=np.full(n, np.nan, np.float32) if radii is None else np.asarray(radii, np.float32),
         forwards=np.full(n, 11, np.int64),
         backwards=np.full(n, 10, np.int64),
         reasons=[reasons.get(i) for i in range(n)],

@@ -117,15 +117,33 @@ def test_runs_that_read_alike_say_in_what_they_differ(store: Store) -> None:
     assert sorted(labels) == ["pgd at radius 0.5 [steps 10]", "pgd at radius 0.5 [steps 20]"]
 
 
-def test_the_most_confident_mistakes_on_samples_once_right_come_first(store: Store) -> None:
-    add(store, 0.8)
-    add(store, 0.4, fog(5), pictures=60)
+def test_only_samples_right_before_and_wrong_after_are_shown_the_most_confident_first(store: Store) -> None:
+    clean = store.read(add(store, 0.8).key)
+    foggy = store.read(add(store, 0.4, fog(5), pictures=200).key)
     run = next(run for run in findings(store, "resnet18").runs if run.footer.changes)
-    shown = run.specimens
-    assert len(shown) == 60
-    ranks = [(not one.was_right, -one.after.confidence) for one in shown]
-    assert ranks == sorted(ranks)
-    assert all(one.after.name != one.label for one in shown)
+    turned = {clean.ids[i] for i in (clean.correct & ~foggy.correct).nonzero()[0]}
+    assert {one.id for one in run.specimens} == turned
+    assert len(turned) == 80
+    confidences = [one.after.confidence for one in run.specimens]
+    assert confidences == sorted(confidences, reverse=True)
+    assert all(one.before and one.before.name == one.label != one.after.name for one in run.specimens)
+
+
+def test_a_sample_of_which_nobody_knows_whether_it_was_right_before_is_not_shown(store: Store) -> None:
+    add(store, 0.4, fog(5), pictures=20)
+    (run,) = findings(store, "resnet18").runs
+    assert run.pictures == 20
+    assert run.specimens == ()
+    add(store, 0.8, n=50)
+    run = next(run for run in findings(store, "resnet18").runs if run.footer.changes)
+    assert {one.id for one in run.specimens} <= {f"test/{i:05d}" for i in range(50)}
+
+
+def test_of_an_undisturbed_run_every_mistake_may_be_shown(store: Store) -> None:
+    add(store, 0.8, pictures=10)
+    (run,) = findings(store, "resnet18").runs
+    assert len(run.specimens) == 10
+    assert all(one.before is None for one in run.specimens)
 
 
 def test_pictures_stay_within_their_budget_and_show_each_sample_once(store: Store) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import add, change, fog, pgd
@@ -32,15 +33,43 @@ def test_a_missing_severity_is_a_gap(store: Store) -> None:
     drawing = panel(line, clean=None, letters={}, name="x", width=204)
     assert drawing.count('class="stroke"') == 2
     assert drawing.count('class="band"') == 2
+    assert drawing.count('class="leap"') == 1
 
 
-def test_a_lone_point_gets_whiskers_and_no_line(store: Store) -> None:
-    for severity in (1, 3, 5):
+@pytest.mark.parametrize("severities", [(1, 3, 5), (1, 5), (2, 4), (3, 5), (1, 2, 3, 4, 5)])
+def test_severities_at_an_even_pace_make_one_curve(store: Store, severities: tuple[int, ...]) -> None:
+    for severity in severities:
         add(store, 0.9 - severity / 10, fog(severity))
     (line,) = lines_of(store)
+    assert places(line) == [list(severities)]
+    drawing = panel(line, clean=None, letters={}, name="x", width=204)
+    assert drawing.count('class="stroke"') == drawing.count('class="band"') == 1
+    assert 'class="leap"' not in drawing
+
+
+def test_a_lone_point_gets_whiskers_and_is_joined_by_dots(store: Store) -> None:
+    for severity in (1, 3, 5):
+        add(store, 0.9 - severity / 10, fog(severity))
+    for severity in (1, 2, 3, 4, 5):
+        add(store, 0.9 - severity / 10, fog(severity), model="other")
+    (line,) = lines_of(store)
+    assert places(line) == [[1], [3], [5]]
     drawing = panel(line, clean=None, letters={}, name="x", width=204)
     assert 'class="stroke"' not in drawing
     assert drawing.count('class="whisker"') == 9
+    assert drawing.count('class="leap"') == 2
+
+
+def test_a_line_along_radii_begins_at_the_undisturbed_run_of_the_same_samples(store: Store) -> None:
+    add(store, 0.9)
+    add(store, 0.8, model="part", n=50)
+    for model in ("resnet18", "part"):
+        for radius in (2, 8):
+            add(store, 0.5, pgd(radius / 255), model=model)
+    for model, start in (("resnet18", [0, 2, 8]), ("part", [2, 8])):
+        found = findings(store, model)
+        (line,) = series(found.runs, [], next(run for run in found.runs if not run.footer.changes))
+        assert [round(point.x * 255, 6) for point in line.measured] == start
 
 
 def test_a_radius_that_only_another_model_has_is_a_gap(store: Store) -> None:
@@ -125,6 +154,7 @@ def test_partial_points_are_hollow(store: Store) -> None:
 
 
 def test_255ths_are_counted_and_other_radii_spelled() -> None:
+    assert tick_texts("radius", [0.0, 8 / 255]) == ("radius, in 255ths", ["0", "8"])
     assert tick_texts("radius", [2 / 255, 8 / 255]) == ("radius, in 255ths", ["2", "8"])
     assert tick_texts("radius", [0.25, 0.5, 1.0]) == ("radius", ["0.25", "0.5", "1"])
     assert tick_texts("severity", [1.0, 2.0]) == ("severity", ["1", "2"])

@@ -159,7 +159,9 @@ def test_a_shift_is_compared_with_the_same_attack_without_it(tmp_path: Path) -> 
     data = made(suite, store)
     axes = [axis["title"] for axis in data["scatter"]["axes"]]
     measures = {
-        one["title"]: {(shift, level): (axes[axis], axes[reference]) for shift, level, axis, reference in one["cells"]}
+        one["title"]: {
+            (shift, level): (axes[axis], axes[reference]) for shift, level, axis, reference, _ in one["cells"]
+        }
         for one in data["degradation"]["measures"]
     }
     assert measures["Accuracy"]["fog", "2"] == ("cifar10+fog:severity=2", "accuracy, ID")

@@ -166,8 +166,8 @@ def test_without_pictures_the_page_says_how_to_get_them(store: Store) -> None:
 
 
 def test_small_pictures_are_enlarged_pixel_by_pixel_and_large_ones_are_not(store: Store) -> None:
-    add(store, 0.5, fog(5), pictures=2, side=32)
-    add(store, 0.5, fog(5), pictures=2, side=128, model="large")
+    add(store, 0.5, pictures=2, side=32)
+    add(store, 0.5, pictures=2, side=128, model="large")
     assert "specimen pixels" in report_html(store, "resnet18")
     assert "specimen pixels" not in report_html(store, "large")
 

@@ -106,7 +106,14 @@ def test_details_are_kept_for_those_who_ask(fresh: Site) -> None:
 
 
 def test_a_board_without_entries_says_how_to_fill_it(fresh: Site) -> None:
-    assert "holdfast evaluate MODEL --suite quick" in (fresh.out / "boards/quick.html").read_text()
+    command = "holdfast evaluate fashion-standard fashion-noise fashion-at-linf fashion-at-l2 --suite quick"
+    assert command in (fresh.out / "boards/quick.html").read_text()
+    folded = (
+        (fresh.out / "index.html").read_text().partition('<details class="empty-boards">')[2].partition("</details>")[0]
+    )
+    assert command in folded
+    assert "holdfast import timm FOLDER" in folded
+    assert all(page.file not in folded for page in fresh.boards if page.board.entries)
 
 
 def test_every_link_of_every_page_leads_to_a_file_or_a_paper(fresh: Site) -> None:
@@ -137,7 +144,7 @@ def test_a_measured_score_says_its_runs_and_commands(small: Store, tmp_path: Pat
     robust = row["cells"][names.index("id-robustness")]
     assert (robust["text"], robust["n"], robust["flagged"]) == ("50.0", 200, True)
     assert row["cells"][names.index("ood-d-accuracy")]["text"] == "1 of 79"
-    text = (site.out / f"boards/data/{row['place']}.js").read_text()
+    text = (site.out / f"boards/data/{row['places']['runs']}.js").read_text()
     origin = json.loads(text.partition("] = ")[2].removesuffix(";\n"))
     runs = [origin["runs"][i] for i in origin["columns"]["id-robustness"]]
     assert [run["command"] for run in runs] == ["holdfast evaluate resnet18 --scenario 'cifar10+mm5-linf:radius=8/255'"]
@@ -158,8 +165,9 @@ def test_an_imported_score_says_its_file_and_numbers(store: Store, tmp_path: Pat
     scores = imported(store, ["theirs"])
     site = build(store, tmp_path / "site")
     row = next(row for row in data_of(site)["rows"] if row["model"] == "theirs")
-    assert row["place"] == f"{SUITE}/imported/{scores.key}"
-    text = (site.out / f"boards/data/{row['place']}.js").read_text()
+    (place,) = row["places"]["imported"]
+    assert place == f"{SUITE}/imported/{scores.key}"
+    text = (site.out / f"boards/data/{place}.js").read_text()
     origin = json.loads(text.partition("] = ")[2].removesuffix(";\n"))
     assert (origin["file"], origin["sha256"]) == ("results.csv", "ab" * 32)
     place = origin["columns"]["id-accuracy"][0]

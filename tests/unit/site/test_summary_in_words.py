@@ -4,6 +4,7 @@ from synthetic import add, fog, pgd
 
 from holdfast.core.types import Flag
 from holdfast.metrics.accuracy import Accuracy
+from holdfast.metrics.averages import average_accuracy
 from holdfast.metrics.compare import compare
 from holdfast.site.findings import findings
 from holdfast.site.summary import caution, standing, statements
@@ -43,10 +44,11 @@ def test_the_sentences_read_like_this(store: Store) -> None:
     assert [text.replace("\u00a0", " ") for text in said(store).values()] == [
         "Undisturbed, it gets 91.2 % right on cifar10 (89.9 to 92.4, 2,000 samples).",
         "Under the one corruption measured, contrast at severity 5, it gets 34.1 % right "
-        "(32.1 to 36.2, 2,000 samples). "
-        "That is 57.1 points below undisturbed on the same 2,000 samples (difference −59.2 to −54.9).",
-        "Under attack (pgd-linf at radius 8/255) 12.0 % stay right (10.6 to 13.5, 2,000 samples). "
-        "That is 79.2 points below undisturbed on the same 2,000 samples (difference −80.9 to −77.3). "
+        "(32.0 to 36.2, 2,000 samples). "
+        "That is 57.1 points below undisturbed on the same 2,000 samples (difference −59.3 to −54.9).",
+        "Under attack (pgd-linf at radius 8/255, the radius it was trained for) 12.0 % stay right "
+        "(10.6 to 13.5, 2,000 samples). "
+        "That is 79.2 points below undisturbed on the same 2,000 samples (difference −80.9 to −77.4). "
         "This is an upper limit: a stronger attack may leave fewer.",
         "Corruption and attack together was not measured on cifar10, so nothing is claimed about it.",
     ]
@@ -61,11 +63,13 @@ def test_what_was_not_measured_is_said(store: Store) -> None:
 
 def test_the_worst_is_named_with_those_that_cannot_be_told_from_it(store: Store) -> None:
     add(store, 0.9)
-    add(store, 0.30, fog(5, "contrast"))
-    add(store, 0.31, fog(5, "fog"))
-    add(store, 0.80, fog(1, "snow"))
+    runs = [add(store, 0.30, fog(5, "contrast")), add(store, 0.31, fog(5, "fog")), add(store, 0.80, fog(1, "snow"))]
     text = said(store)["Corrupted"]
-    assert text.startswith("Of 3 corruption scenarios measured, the worst is contrast at severity 5: 30")
+    mean = average_accuracy([store.read(footer.key) for footer in runs])
+    assert text.startswith(
+        f"Over 3 corruption scenarios it gets {percent(mean)} right on average ({interval(mean)}). "
+        "The worst is contrast at severity 5: 30"
+    )
     assert "The intervals of 1 other overlap with it." in text
 
 

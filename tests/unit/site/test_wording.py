@@ -40,7 +40,7 @@ def test_the_words_agree_with_the_command_line() -> None:
 def test_a_wide_interval_costs_the_decimal() -> None:
     score = wilson(17, 30)
     assert wording.percent(score) == "57\u00a0%"
-    assert wording.interval(score) == "39 to 73"
+    assert wording.interval(score) == "38 to 74"
 
 
 def test_differences_carry_a_true_minus_and_no_sign_for_nought() -> None:

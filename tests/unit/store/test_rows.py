@@ -13,6 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.types import Flag
+from holdfast.metrics.calibration import brier_terms, nll_terms
 from holdfast.store import Footer, Predictions, Rows
 from holdfast.store.rows import digest, joined, to_rows
 
@@ -84,6 +85,70 @@ def test_logits_beyond_float16_do_not_become_infinite() -> None:
     rows = to_rows(predictions(np.array([[1e6, 0.0]]), np.zeros(1, np.int64)), _footer())
     assert rows.logits is not None
     assert np.isfinite(rows.logits).all()
+
+
+@pytest.mark.parametrize("offset", [0.0, 200.0, 4099.0, -1e5])
+def test_logits_are_kept_as_distances_from_the_largest(offset: float) -> None:
+    random = np.random.default_rng(0)
+    z = (np.round(64 * random.normal(size=(20, 5))) / 64 + offset).astype(np.float32).astype(np.float64)
+    y = random.integers(0, 5, 20)
+    rows = to_rows(predictions(z, y), _footer())
+    assert rows.logits is not None
+    distances = z - z.max(axis=1, keepdims=True)
+    np.testing.assert_allclose(rows.logits - rows.logits.max(axis=1, keepdims=True), distances, rtol=2**-11)
+    exact = np.log(np.exp(distances).sum(axis=1))
+    np.testing.assert_allclose(rows.floats("logsumexp") - rows.floats("prediction_logit"), exact, atol=2e-5)
+    every = np.arange(20)
+    np.testing.assert_allclose(rows.floats("label_logit") - rows.floats("prediction_logit"), distances[every, y])
+    if abs(offset) <= 200:
+        np.testing.assert_allclose(rows.floats("prediction_logit"), z.max(axis=1))
+
+
+def test_ties_stay_ties_and_none_is_made_by_storage() -> None:
+    z = np.array([[1.0, 1.0, 0.0], [1.0, 1.0 - 1e-7, 0.0], [7.0, 7.0, 7.0]])
+    rows = to_rows(predictions(z, np.array([1, 1, 2])), _footer())
+    assert rows.logits is not None
+    assert (rows.logits == rows.logits.max(axis=1, keepdims=True)).tolist() == [
+        [True, True, False],
+        [True, False, False],
+        [True, True, True],
+    ]
+    assert rows.predictions.tolist() == [0, 0, 0]
+    assert rows.floats("rank").tolist() == [1, 1, 2]
+
+
+def of_old(rows: Rows, z: np.ndarray) -> Rows:
+    """The same rows as a version before this one wrote them: logits as they are, cut to float16."""
+    import pyarrow as pa
+
+    cut = np.clip(z, -65504, 65504).astype(np.float16)
+    top, lse = z.max(axis=1), z.max(axis=1) + np.log(np.exp(z - z.max(axis=1, keepdims=True)).sum(axis=1))
+    label = z[np.arange(len(z)), rows.labels]
+    columns = {
+        "logits": pa.array(list(cut), pa.list_(pa.float16())),
+        **{
+            name: pa.array(values.astype(np.float32), pa.float32())
+            for name, values in (("prediction_logit", top), ("label_logit", label), ("logsumexp", lse))
+        },
+    }
+    table = rows.table
+    for name, values in columns.items():
+        table = table.set_column(table.schema.get_field_index(name), table.schema.field(name), values)
+    return Rows(table, rows.footer)
+
+
+def test_rows_of_old_are_read_with_the_prediction_that_was_decided() -> None:
+    z = np.array([[1000.1, 1000.2, 3.0], [0.25, 0.5, -1.0], [4099.0, 0.0, 0.0], [1e5, 0.0, 0.0]]).astype(np.float32)
+    wide = z.astype(np.float64)
+    old = of_old(to_rows(predictions(wide, np.array([0, 1, 0, 0])), _footer()), wide)
+    assert old.logits is not None
+    assert old.logits.argmax(axis=1).tolist() == [1, 1, 0, 0]
+    np.testing.assert_allclose(old.logits[:3], wide[:3], rtol=1e-3)
+    terms = brier_terms(old)
+    share = 1 / (1 + np.exp(wide[0, 1] - wide[0, 0]))
+    assert terms[0] == pytest.approx(2 * (1 - share) ** 2, abs=1e-4)
+    assert terms[2:].tolist() == [0, 0]
+    assert nll_terms(old)[2:].tolist() == [0, 0]
 
 
 def test_the_digest_knows_the_content_and_nothing_else(

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.refs import parse_ref
 from holdfast.core.suites import Suite
 from holdfast.core.table import Table
-from holdfast.metrics.board import BEST, Board, Entry
+from holdfast.metrics.board import BEST, tables_of
 from holdfast.metrics.columns import strengths_of, trained_as_said
+from holdfast.metrics.entries import Board, Entry
 from holdfast.metrics.multi_attack import CLEAN, Strength, trained_strengths
 from holdfast.metrics.radius_curves import accuracies_at
 from holdfast.metrics.stability import NEAR
@@ -64,7 +65,7 @@ def attacks(points: Points, suite: Suite, shown: Board, store: Store, spelled: C
     best = {} if table is None else _cells(table, BEST)
     sweeps = list(_sweeps(points, suite, spelled))
     chosen = _attacks(best, sweeps)
-    models = [*_listed(table), *_measured(points, sweeps, store)]
+    models = _once(shown, [*_measured(points, sweeps, store), *_listed(table)])
     data: dict[str, object] = {
         "near": NEAR,
         "missing": _missing(shown, table, models),
@@ -91,9 +92,21 @@ def attacks(points: Points, suite: Suite, shown: Board, store: Store, spelled: C
     )
 
 
+def _once(shown: Board, models: Sequence[Model]) -> list[Model]:
+    """Every model once, under its name on the board: as it was measured here where that is whole, else as listed."""
+    found: dict[str, Model] = {}
+    for model in models:
+        entry = _entry(shown, model)
+        name = model.name if entry is None else entry.model
+        known = found.get(name)
+        if known is None or len(model.cells) > len(known.cells):
+            found[name] = replace(model, name=name)
+    return list(found.values())
+
+
 def _battery(suite: Suite, store: Store) -> Table | None:
     """The largest imported table that has the best known accuracies."""
-    tables = [scores.table for name in dict.fromkeys((*suite.published, suite.name)) for scores in store.scores(name)]
+    tables = [scores.table for name in tables_of(suite) for scores in store.scores(name)]
     return max((table for table in tables if BEST in table.models), key=lambda t: len(t.models), default=None)
 
 
@@ -168,7 +181,7 @@ def _record(model: Model, chosen: Sequence[Attack], entry: Entry | None) -> dict
 
 
 def _entry(shown: Board, model: Model) -> Entry | None:
-    return next((e for e in shown.entries if (e.model, e.origin) == (model.name, model.origin)), None)
+    return next((entry for entry in shown.entries if model.name in entry.names), None)
 
 
 def _cells(table: Table, model: str) -> dict[Strength, float]:

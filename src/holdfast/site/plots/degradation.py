@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from holdfast.core.suites import Suite
 from holdfast.core.values import number_text
 from holdfast.site.plots.lines import TESTBED, reference_of
+from holdfast.site.plots.losses import Losses
 from holdfast.site.plots.plot import Plot
 from holdfast.site.plots.points import BOARD, Points
 from holdfast.site.plots.scatter import SCATTER
 from holdfast.store.footer import ChangeRecord
+from holdfast.store.store import Store
 from holdfast.trends.testbed import NATURAL, PGD, RENDERED, VAL, corruption_groups
 
 SEVERITY, RADIUS = "severity", "radius"
@@ -27,20 +29,22 @@ class Cell(NamedTuple):
     reference: int
 
 
-def degradation(points: Points, suite: Suite) -> Plot | None:
+def degradation(points: Points, suite: Suite, store: Store, spelled: Callable[[str], str] = str) -> Plot | None:
     """Bars and heat maps of what shifts cost; None where nothing has a reference."""
     measures: dict[str, dict[int, list[object]]] = {}
+    losses = Losses(points, suite, store, spelled)
     for cell in (*_of_settings(points, suite), *_of_scenarios(points), *_of_board(points, suite)):
         own = measures.setdefault(cell.measure, {})
-        own.setdefault(cell.axis, [cell.shift, cell.level, cell.axis, cell.reference])
+        if cell.axis not in own:
+            own[cell.axis] = [cell.shift, cell.level, cell.axis, cell.reference, losses.of(cell.axis, cell.reference)]
     if not measures:
         return None
     return Plot(
         "degradation",
         "degradation",
         "What each shift costs",
-        "Score under a shift minus the score of the same model without it, in percentage points. Levels of one shift "
-        "are averaged in the bars, and apart in the map.",
+        "Score under a shift minus the score of the same model without it, in percentage points; of models measured "
+        "here on the samples that both runs hold. Levels of one shift are averaged in the bars, and apart in the map.",
         {
             "points": SCATTER,
             "measures": [{"title": title, "cells": [*some.values()]} for title, some in measures.items()],

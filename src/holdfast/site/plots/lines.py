@@ -12,11 +12,12 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.suites import Suite
 from holdfast.core.table import Table
+from holdfast.metrics.entries import MEASURED
 from holdfast.site.plots.plot import number, numbers
 from holdfast.site.plots.points import BEYOND, BOARD, Axis, Points
 from holdfast.trends.bands import band
 from holdfast.trends.bootstrap import expanded
-from holdfast.trends.fits import Fit, fit
+from holdfast.trends.fits import Fit, fit, near_zero
 from holdfast.trends.robustness import OVERALL
 from holdfast.trends.spaces import SPACES, Space
 from holdfast.trends.testbed import NATURAL, standard_models
@@ -47,13 +48,13 @@ def space_of(suite: Suite) -> str:
 
 
 def fit_set(points: Points, suite: Suite) -> NDArray[np.bool_]:
-    """The models that a line goes through: those of others, each once, so that one's own are placed and not fitted.
+    """The models that a line goes through: those of others, so that one's own are placed and not fitted.
 
     As its paper has it: standard models for the testbed; accuracy + robustness of 1.10 or more for OODRobustBench. With
     fewer than three models of others, all are fitted on.
     """
-    others = np.array([entry.origin != "measured" for entry in points.entries], dtype=bool)
-    kept = others & _once(points) & _typical(points, suite)
+    others = np.array([set(entry.every_origin) != {MEASURED} for entry in points.entries], dtype=bool)
+    kept = others & _typical(points, suite)
     return kept if kept.sum() >= 3 else np.ones(len(points), dtype=bool)
 
 
@@ -121,6 +122,7 @@ def plane_record(points: Points, triple: Triple, fitted: NDArray[np.bool_]) -> d
                 "intercept": number(plane.intercept, EXACT),
                 "n": plane.n,
                 "r2": number(plane.r2),
+                "cautions": list(plane.cautions),
                 "mae": number(plane.mae),
             }
     return made
@@ -129,6 +131,11 @@ def plane_record(points: Points, triple: Triple, fitted: NDArray[np.bool_]) -> d
 def levels(models: int) -> list[float | None]:
     """The confidence at which percentiles of refits over n models are taken, for n from 0 on."""
     return numbers([expanded(CONFIDENCE, n, 1) for n in range(models + 1)], 6)
+
+
+def weak(models: int, k: int) -> list[float | None]:
+    """The R² below which a line (k = 1) or plane over n models is near 0, for n from 0 on."""
+    return numbers([near_zero(n, k) for n in range(models + 1)], 4)
 
 
 def _fit(x: Sequence[Axis], y: Axis, fitted: NDArray[np.bool_], space: Space) -> Fit | None:
@@ -154,16 +161,11 @@ def _line(line: Fit) -> dict[str, object]:
         "intercept": number(line.intercept, EXACT),
         "n": line.n,
         "r2": number(line.r2),
+        "cautions": list(line.cautions),
         "at": numbers(at),
         "low": numbers(made.low),
         "high": numbers(made.high),
     }
-
-
-def _once(points: Points) -> NDArray[np.bool_]:
-    """Of a model that is both printed and imported, the imported entry: it has more behind it."""
-    imported = {entry.model for entry in points.entries if entry.origin == "imported"}
-    return np.array([entry.origin == "imported" or entry.model not in imported for entry in points.entries], dtype=bool)
 
 
 def _typical(points: Points, suite: Suite) -> NDArray[np.bool_]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from holdfast.core.suites import Suite
-from holdfast.metrics.board import Board
+from holdfast.metrics.entries import Board
 from holdfast.site.plots.agreement import agreement
 from holdfast.site.plots.attacks import attacks
 from holdfast.site.plots.degradation import degradation
@@ -24,6 +24,6 @@ def plots_of(suite: Suite, shown: Board, store: Store, *, spelled: Callable[[str
     drawn = scatter(points, suite, shown.sort)
     made = [attacks(points, suite, shown, store, spelled), drawn]
     if drawn is not None:  # these share its points
-        made += [plane(points, suite, shown.sort), degradation(points, suite)]
+        made += [plane(points, suite, shown.sort), degradation(points, suite, store, spelled)]
     made.append(agreement(points, suite, store, spelled))
     return [plot for plot in made if plot is not None]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-DIGITS = 5
+DIGITS = 12  # enough that a value is written as the table writes it
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from holdfast.core.suites import Column, Suite
 from holdfast.core.types import Score
-from holdfast.metrics.board import BEST, Board, Entry
+from holdfast.metrics.board import BEST, tables_of
+from holdfast.metrics.entries import IMPORTED, PUBLISHED, Board, Entry
 from holdfast.metrics.summary import Line, lines
 from holdfast.site.plots.plot import numbers
 from holdfast.store.published import benchmarks, published
@@ -117,14 +118,14 @@ def points_of(suite: Suite, shown: Board, store: Store, spelled: Callable[[str],
 def _tables(suite: Suite, store: Store) -> Iterator[tuple[str, Scores]]:
     for name in suite.published:
         if name in benchmarks():  # others are named for what can be imported
-            yield "published", published(name)
-    for name in dict.fromkeys((*suite.published, suite.name)):
+            yield PUBLISHED, published(name)
+    for name in tables_of(suite):
         for scores in store.scores(name):
-            yield "imported", scores
+            yield IMPORTED, scores
 
 
 def _lines(suite: Suite, shown: Board, store: Store, spelled: Callable[[str], str]) -> list[Line]:
-    models = [entry.model for entry in shown.entries if entry.origin == "measured"]
+    models = [name for entry in shown.entries if entry.has_rows for name in entry.names]
     return lines(store, models=models, scenarios=[spelled(text) for text in suite.scenarios]) if models else []
 
 
@@ -167,7 +168,12 @@ def _settings_axes(
     for origin, scores in tables:
         table = scores.table
         row = {model: i for i, model in enumerate(table.models)}
-        kept = [(i, row[entry.model]) for i, entry in enumerate(entries) if _is_of(entry, origin, row)]
+        kept = [
+            (i, row[name])
+            for i, entry in enumerate(entries)
+            for name in entry.names
+            if origin in entry.every_origin and name in row and name != BEST
+        ]
         own = [(place[name], j) for j, name in enumerate(table.settings) if name in place]
         if kept and own:
             here, there = (np.ix_([k[side] for k in kept], [k[side] for k in own]) for side in (0, 1))
@@ -182,7 +188,7 @@ def _settings_axes(
 
 def _scenario_axes(entries: Sequence[Entry], measured: Sequence[Line], axes: Sequence[Axis]) -> list[Axis]:
     """An axis for every scenario that is on none yet; scores of scenarios that settings stand for go to theirs."""
-    place = {entry.model: i for i, entry in enumerate(entries) if entry.origin == "measured"}
+    place = {name: i for i, entry in enumerate(entries) for name in entry.names}
     known = {name: axis for axis in axes for name in axis.names}
     made: dict[str, Axis] = {}
     for line in measured:
@@ -195,14 +201,11 @@ def _scenario_axes(entries: Sequence[Entry], measured: Sequence[Line], axes: Seq
             axis = made[scenario] = known[scenario] = Axis(
                 scenario, SCENARIOS, frozenset({scenario}), False, values, counts
             )
-        if axis.group != BOARD:
+        is_known = math.isfinite(axis.values[place[line.footer.model]])
+        if axis.group != BOARD and not (is_known and line.footer.is_partial):
             axis.values[place[line.footer.model]] = line.accuracy.value
             axis.counts[place[line.footer.model]] = line.accuracy.n
     return list(made.values())
-
-
-def _is_of(entry: Entry, origin: str, models: Mapping[str, int]) -> bool:
-    return entry.origin == origin and entry.model in models and entry.model != BEST
 
 
 def _is_reference(setting: str) -> bool:
@@ -217,7 +220,12 @@ def _entry_sources(entries: Sequence[Entry], tables: Sequence[tuple[str, Scores]
         table = scores.table
         for model in table.models:
             said.setdefault((origin, model), table.source_of(model, table.settings[0]) if table.settings else "")
-    return tuple(said.get((entry.origin, entry.model), "measured here") for entry in entries)
+    return tuple(_first_source(entry, said) for entry in entries)
+
+
+def _first_source(entry: Entry, said: Mapping[tuple[str, str], str]) -> str:
+    found = (said.get((origin, name)) for origin in entry.every_origin for name in entry.names)
+    return next(filter(None, found), "measured here" if entry.is_measured else "imported predictions")
 
 
 def _axis_record(axis: Axis, texts: Mapping[str, int]) -> dict[str, object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.core.suites import Suite
-from holdfast.site.plots.lines import fit_set, levels, line_record, pairs, plane_record, space_of, triples
+from holdfast.site.plots.lines import fit_set, levels, line_record, pairs, plane_record, space_of, triples, weak
 from holdfast.site.plots.plot import Plot
 from holdfast.site.plots.points import Points
 
@@ -20,6 +20,7 @@ def scatter(points: Points, suite: Suite, sort: str) -> Plot | None:
         **points.record(),
         "fitted": [int(one) for one in fitted],
         "levels": levels(int(fitted.sum())),
+        "weak": weak(int(fitted.sum()), 1),
         "space": space_of(suite),
         "lines": [line_record(points, pair, fitted) for pair in chosen],
     }
@@ -47,5 +48,5 @@ def plane(points: Points, suite: Suite, sort: str) -> Plot | None:
         "A score against two references",
         "With two references models lie near a plane. One that looks robust against a single reference may lie in the "
         "plane once both are accounted for (multi-ID effective robustness, arXiv:2302.01381). Drag to turn it.",
-        {"points": SCATTER, "space": "logit", "planes": kept},
+        {"points": SCATTER, "space": "logit", "weak": weak(int(fitted.sum()), 2), "planes": kept},
     )

@@ -23,7 +23,7 @@
     row.cells.forEach((cell, i) => { flat[`c${i}`] = cell.value ?? null; });
     flat.n = row.cells[ranking].n ?? null;
     data.facts.forEach((name, i) => { flat[`f${i}`] = row.facts[name] ?? ""; });
-    flat.all = [row.model, row.origin, ...Object.values(row.facts)].join("\n").toLowerCase();
+    flat.all = [row.model, ...row.also, row.origin, ...Object.values(row.facts)].join("\n").toLowerCase();
     return flat;
   });
 
@@ -42,7 +42,7 @@
   const modelCell = (cell) => {
     const { row } = cell.getData();
     const name = row.page ? node("a", { href: row.page }, row.model) : row.model;
-    return node("span", { class: "clamp", title: row.model }, name);
+    return node("span", { class: "clamp", title: [row.model, ...row.also].join(", also ") }, name);
   };
 
   const scoreCell = (i) => (cell) => {
@@ -52,6 +52,7 @@
     const button = node("button", { type: "button", class: has ? "value" : "value lack", "aria-haspopup": "dialog" },
       has ? node("strong", {}, one.text) : one.text,
       one.bounds ? node("span", { class: "soft" }, ` ${one.bounds}`) : null,
+      one.differs ? node("span", { class: "badge warning", title: "sources disagree" }, one.differs) : null,
       one.part ? node("span", { class: "badge subset", title: "measured on a part of the samples" }, "part") : null,
       one.flagged ? node("span", { class: "badge warning", title: "a run behind it carries a flag" }, "flag") : null);
     if (one.n) button.title = `${count(one.n)} samples`;
@@ -116,13 +117,13 @@
   const said = document.getElementById("count");
   const chosen = new Map();
   const choice = (title, field, value) => {
-    const values = [...new Set(rows.map(value).filter(Boolean))].sort();
+    const values = [...new Set(rows.flatMap(value).filter(Boolean))].sort();
     if (values.length < 2 || values.length > 40) return;
     const select = node("select", { "data-field": field }, node("option", { value: "" }, "all"), ...values.map((one) => node("option", { value: one }, one)));
     select.addEventListener("change", () => { chosen.set(field, [value, select.value]); filter(); });
     document.getElementById("facts").append(node("label", {}, title, select));
   };
-  choice("From", "origin", (row) => row.origin);
+  choice("From", "origin", (row) => row.row.origins);
   data.facts.forEach((name, i) => {
     if (["architecture", "type", "trained_on", "threat", "extra_data", "training"].includes(name)) choice(name.replaceAll("_", " "), name, (row) => row[`f${i}`]);
   });
@@ -148,7 +149,7 @@
     const texts = find.value.toLowerCase().split(/\s+/).filter(Boolean);
     const facts = [...chosen.values()].filter(([, wanted]) => wanted);
     table.setFilter((row) => texts.every((text) => row.all.includes(text))
-      && facts.every(([value, wanted]) => value(row) === wanted) && (!complete.checked || row.row.complete));
+      && facts.every(([value, wanted]) => [value(row)].flat().includes(wanted)) && (!complete.checked || row.row.complete));
   };
   let waiting;
   find.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(filter, 120); });
@@ -217,35 +218,52 @@
   };
 
   const imported = (origin, row, column) => {
-    const values = origin.values[row.model] || [];
+    const name = [row.model, ...row.also].find((one) => one in origin.values);
+    const values = origin.values[name] || [];
     const lines = origin.columns[column.name].filter((i) => values[i] !== null && values[i] !== undefined);
     const unit = (i) => ({ percent: " %", points: " points" })[origin.units[i]] ?? "";
     return [
-      pairs([["File", origin.file], ["Format", origin.format], ["SHA-256", origin.sha256], ["Read", origin.date]]),
+      pairs([["File", origin.file], ["Format", origin.format], ["SHA-256", origin.sha256], ["Read", origin.date], ["There as", name === row.model ? "" : name]]),
       node("h3", {}, `${count(lines.length)} ${lines.length === 1 ? "number" : "numbers"} in it`),
       node("table", {}, node("tbody", {}, ...lines.map((i) => node("tr", {}, node("td", {}, origin.settings[i]), node("td", {}, `${values[i]}${unit(i)}`))))),
     ];
   };
 
+  // what a cell rests on besides its source: runs of this store, or the files that were imported
+  const restsOn = (row, cell) => {
+    const { runs, imported: files } = row.places;
+    if (cell.from === "published") return [];
+    if (runs && !(cell.from === "imported" && files)) return [[runs, measured]];
+    return (files ?? []).map((place) => [place, imported]);
+  };
+  const headings = { published: "Printed in", imported: "Imported from" };
+  const others = (cell) => !cell.others ? [] : [
+    node("h3", {}, cell.differs ? "Other sources disagree" : "Other sources"),
+    ...cell.others.map((other) => node("div", {}, node("p", {}, node("strong", {}, other.text), ` ${other.from}${other.agrees ? "" : ", not the same"}`), source(other))),
+  ];
+
   const open = async (row, i) => {
     const column = data.columns[i];
     const cell = row.cells[i];
+    const from = cell.from ?? row.origins[0];
     document.getElementById("provenance-h").textContent = `${row.model}: ${column.title}`;
     const facts = Object.entries(row.facts).map(([name, value]) => [name.replaceAll("_", " "), value]);
+    const heading = cell.value === undefined && from === "published" ? "Not printed" : headings[from];
     body.replaceChildren(
       node("p", {}, node("span", { class: "figure" }, cell.text), node("span", { class: "soft" }, ` ${cell.bounds ?? ""} ${cell.n ? `n ${count(cell.n)}` : ""}`)),
       node("p", { class: "soft" }, column.about),
-      ...(row.origin === "published" ? [node("h3", {}, cell.value === undefined ? "Not printed" : "Printed in")] : row.origin === "imported" ? [node("h3", {}, "Imported from")] : []),
-      ...(row.origin === "measured" ? [cell.note ? node("p", {}, cell.note) : null].filter(Boolean) : [source(cell), cell.note ? node("p", {}, cell.note) : null, cell.source === undefined && !cell.note ? node("p", { class: "soft" }, "No source has this number.") : null].filter(Boolean)));
+      ...[heading ? node("h3", {}, heading) : null, from === "measured" ? null : source(cell), cell.note ? node("p", {}, cell.note) : null,
+        from !== "measured" && cell.source === undefined && !cell.note ? node("p", { class: "soft" }, "No source has this number.") : null].filter(Boolean));
     const rest = node("div");
-    body.append(rest, ...(facts.length ? [node("h3", {}, "What is known of the model"), pairs(facts)] : []));
+    body.append(rest, ...others(cell), ...(facts.length ? [node("h3", {}, "What is known of the model"), pairs(facts)] : []));
     dialog.showModal();
     body.scrollTop = 0;
-    if (!row.place) return;
+    const wanted = restsOn(row, cell);
+    if (!wanted.length) return;
     rest.append(node("p", { class: "soft" }, "Loading …"));
     try {
-      const origin = await load(row.place);
-      rest.replaceChildren(...(row.origin === "measured" ? measured(origin, column) : imported(origin, row, column)));
+      const parts = await Promise.all(wanted.map(async ([place, tell]) => tell === measured ? measured(await load(place), column) : imported(await load(place), row, column)));
+      rest.replaceChildren(...parts.flat());
     } catch (error) {
       rest.replaceChildren(node("p", { class: "problems", role: "alert" }, error.message));
     }

@@ -40,12 +40,15 @@
   };
   const isInside = (p, space) => isNumber(p) && (SPACES[space].edges ? p > 0 && p < 1 : true);
 
+  // Wilson's interval with continuity correction
   function wilson(value, n) {
     if (!n || !isNumber(value)) return null;
-    const share = Math.round(value * n) / n, zz = Z * Z / n;
-    const centre = (share + zz / 2) / (1 + zz);
-    const half = Z / (1 + zz) * Math.sqrt(share * (1 - share) / n + zz / (4 * n));
-    return [Math.min(share === 0 ? 0 : centre - half, value), Math.max(share === 1 ? 1 : centre + half, value)];
+    const share = Math.round(value * n) / n, zz = Z * Z;
+    const lower = (p) => {
+      const root = zz - 2 - 1 / n + 4 * p * (n * (1 - p) + 1);
+      return Math.max(0, (2 * n * p + zz - 1 - Z * Math.sqrt(Math.max(root, 0))) / (2 * (n + zz)));
+    };
+    return [Math.min(share === 0 ? 0 : lower(share), value), Math.max(share === 1 ? 1 : 1 - lower(1 - share), value)];
   }
 
   // `x` and `y` lie in the space already; `weights` says how often each counts
@@ -74,6 +77,15 @@
     const first = (ay * bb - by * ab) / det, second = (by * aa - ay * ab) / det;
     const r2 = yy > 0 ? (first * ay + second * by) / yy : null;
     return { weights: [first, second], intercept: my - first * ma - second * mb, n: y.length, r2 };
+  }
+
+  // in words, why to read a fit with care; `weak` has the R² below which it is near 0, by the number of models
+  function cautions(fit, what, weak) {
+    const said = [];
+    if (fit.n < 10) said.push(`Fitted on ${fit.n} models: fewer than 10 hardly determine a ${what}.`);
+    if (!isNumber(fit.r2)) said.push(`The scores to explain do not vary: the ${what} says nothing.`);
+    else if (fit.r2 < (weak?.[fit.n] ?? 0)) said.push(`R² is near 0: the ${what} explains little.`);
+    return said;
   }
 
   function percentile(sorted, share) {
@@ -132,9 +144,29 @@
 
   // words
 
-  const percent = (value, digits = 1) => isNumber(value) ? `${(100 * value).toFixed(digits)} %` : "no value";
-  const points = (value) => `${value > 0 ? "+" : value < 0 ? "\u2212" : ""}${Math.abs(100 * value).toFixed(1)}`;
-  const bounds = (pair, digits = 1) => pair && pair.every(isNumber) ? ` [${pair.map((v) => (100 * v).toFixed(digits)).join(", ")}]` : "";
+  // the rule of core/rounding.py: as a decimal, halves away from zero, never a minus before zero
+  const GUARD = 9;
+  function written(value, digits = 1) {
+    if (!isNumber(value)) return String(value);
+    const long = Math.abs(value).toFixed(digits + GUARD).replace(".", "");
+    const kept = BigInt(long.slice(0, -GUARD)) + (long.at(-GUARD) >= "5" ? 1n : 0n);
+    const text = String(kept).padStart(digits + 1, "0");
+    const sign = value < 0 && kept > 0n ? "-" : "";
+    return sign + (digits ? `${text.slice(0, -digits)}.${text.slice(-digits)}` : text);
+  }
+  // a number that is no share: three figures, or one decimal from 100 on
+  function figures(value, most = 3) {
+    if (Math.abs(value) >= 100) return written(value, 1);
+    if (!value) return "0";
+    const text = written(value, Math.max(0, most - 1 - Math.floor(Math.log10(Math.abs(value)))));
+    return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+  }
+  const percent = (value, digits = 1) => isNumber(value) ? `${written(100 * value, digits)} %` : "no value";
+  const points = (value) => {
+    const text = written(100 * value);
+    return text.startsWith("-") ? `\u2212${text.slice(1)}` : Number(text) ? `+${text}` : text;
+  };
+  const bounds = (pair, digits = 1) => pair && pair.every(isNumber) ? ` [${pair.map((v) => written(100 * v, digits)).join(", ")}]` : "";
   const shortened = (text, most = 60) => text.length > most ? `${text.slice(0, most - 1)}…` : text;
   // Plotly reads some HTML in its texts: a name is text and nothing else
   const safe = (text, most) => shortened(String(text), most).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
@@ -389,7 +421,8 @@
 
     function note(fit, edge, shown) {
       const said = [`${shown} models.`];
-      said.push(fit ? `Line over ${fit.n} of them in ${state.space} space: slope ${fit.slope.toFixed(3)}, R² ${isNumber(fit.r2) ? fit.r2.toFixed(3) : "not defined"}.` : "No line: it takes three models whose scores differ.");
+      said.push(fit ? `Line over ${fit.n} of them in ${state.space} space: slope ${written(fit.slope, 3)}, R² ${isNumber(fit.r2) ? written(fit.r2, 3) : "not defined"}.` : "No line: it takes three models whose scores differ.");
+      if (fit) said.push(...cautions(fit, "line", data.weak));
       if (shown && data.fitted.some((one) => !one)) said.push("Open marks are not in the fit; diamonds were measured here.");
       if (edge) said.push(`${edge} with a score of 0 or 100 % lie infinitely far away on these axes and are not drawn.`);
       return said.join(" ");
@@ -515,8 +548,8 @@
     function said(fit, shown) {
       if (!fit) return `${shown} models. No plane: it takes four models whose two references differ.`;
       const alone = [state.a, state.b].map((a) => lineOf(data, a, state.y, state.space)?.r2);
-      const singly = alone.every(isNumber) ? ` The first reference alone has R² ${alone[0].toFixed(3)}, the second ${alone[1].toFixed(3)}.` : "";
-      return `${shown} models. Plane over ${fit.n} of them in ${state.space} space: R² ${isNumber(fit.r2) ? fit.r2.toFixed(3) : "not defined"}, mean absolute error ${(100 * fit.mae).toFixed(2)} points.${singly}`;
+      const singly = alone.every(isNumber) ? ` The first reference alone has R² ${written(alone[0], 3)}, the second ${written(alone[1], 3)}.` : "";
+      return `${shown} models. Plane over ${fit.n} of them in ${state.space} space: R² ${isNumber(fit.r2) ? written(fit.r2, 3) : "not defined"}, mean absolute error ${written(100 * fit.mae, 2)} points.${cautions(fit, "plane", own.weak).map((text) => ` ${text}`).join("")}${singly}`;
     }
     return draw;
   }
@@ -593,10 +626,10 @@
     const columns = [
       ["rank", "rank", (row) => row.model.rank, (v) => v ?? "–"],
       ["name", "model", (row) => row.model.name, (v) => shortened(v, 60)],
-      ["official", "CR average, official", (row) => row.model.official[0], (v) => isNumber(v) ? (100 * v).toFixed(1) : "–"],
-      ["average", "CR average", (row) => row.scores.average, (v, row) => isNumber(v) ? (100 * v).toFixed(1) : `${row.scores.have} of ${row.scores.of}`],
-      ["worst", "CR worst", (row) => row.scores.worst, (v) => isNumber(v) ? (100 * v).toFixed(1) : "–"],
-      ["stability", "SC", (row) => row.scores.stability, (v) => isNumber(v) ? v.toFixed(1) : "–"],
+      ["official", "CR average, official", (row) => row.model.official[0], (v) => isNumber(v) ? written(100 * v) : "–"],
+      ["average", "CR average", (row) => row.scores.average, (v, row) => isNumber(v) ? written(100 * v) : `${row.scores.have} of ${row.scores.of}`],
+      ["worst", "CR worst", (row) => row.scores.worst, (v) => isNumber(v) ? written(100 * v) : "–"],
+      ["stability", "SC", (row) => row.scores.stability, (v) => isNumber(v) ? figures(v) : "–"],
     ];
     const cellsOf = (i) => batteryOf(data, data.models[i], state.chosen, state.low, state.high, state.clean);
     let rows = [];
@@ -670,7 +703,7 @@
         const kept = attack.strengths.map((_, s) => s).filter((s) => s + 1 >= state.low && s + 1 <= state.high);
         const x = [...(state.clean ? [0] : []), ...kept.map((s) => attack.strengths[s])];
         const values = (clean, all) => [...(state.clean ? [clean] : []), ...kept.map((s) => all[s])];
-        const add = (name, y, more) => made.traces.push({ type: "scatter", mode: "lines", name, x, y, xaxis: `x${suffix}`, yaxis: `y${suffix}`, showlegend: k === 0, legendgroup: name, hovertemplate: "%{x}: %{y:.1%}<extra></extra>", ...more });
+        const add = (name, y, more) => made.traces.push({ type: "scatter", mode: "lines", name, x, y, xaxis: `x${suffix}`, yaxis: `y${suffix}`, showlegend: k === 0, legendgroup: name, text: y.map((one) => percent(one)), hovertemplate: "%{x}: %{text}<extra></extra>", ...more });
         some.forEach(({ model, colour }) => add(safe(model.name, 40), values(model.clean, model.accuracies[a]), { line: { color: colour, width: 2 } }));
         add("trained on the attack", values(data.clean, attack.best), { line: { color: colours.soft, width: 1.5, dash: "dash" } });
         const width = 1 / across, height = 1 / down, pad = 0.05;
@@ -684,17 +717,19 @@
     const shareAxis = (colours, title) => plain(colours, { title: { text: title }, tickformat: ".0%", rangemode: "tozero" });
     const ratioOf = (cells) => cells.every((cell) => isNumber(cell.accuracy)) ? competitiveness(cells)?.[state.ratio] ?? null : null;
 
+    const tall = (y) => ({ y, text: y.map((one) => percent(one)), textposition: "none", hovertemplate: "%{x}: %{text}<extra></extra>" });
+
     function insideOutside(some, colours) {
       const sides = [["seen in training", true], ["unforeseen", false]];
-      const traces = some.map(({ model, cells, colour }) => ({ type: "bar", name: safe(model.name, 40), marker: { color: colour }, x: sides.map(([name]) => name), hovertemplate: "%{x}: %{y:.1%}<extra></extra>",
-        y: sides.map(([, seen]) => ratioOf(cells.filter((cell) => isKnown(cell, model.trained) === seen))) }));
+      const traces = some.map(({ model, cells, colour }) => ({ type: "bar", name: safe(model.name, 40), marker: { color: colour }, x: sides.map(([name]) => name),
+        ...tall(sides.map(([, seen]) => ratioOf(cells.filter((cell) => isKnown(cell, model.trained) === seen)))) }));
       return { traces, layout: { height: 420, xaxis: plain(colours, { type: "category" }), yaxis: shareAxis(colours, `CR ${state.ratio}`) }, note: "CR over the attacks of K that a model was trained on (no attack counts as seen), and over the others. No bar: none of them, or accuracies are missing." };
     }
 
     function perAttack(some, colours) {
       const shown = data.attacks.filter((attack) => state.chosen.has(attack.name));
-      const traces = some.map(({ model, cells, colour }) => ({ type: "bar", name: safe(model.name, 40), marker: { color: colour }, x: shown.map((attack) => safe(attack.name, 28)), hovertemplate: "%{x}: %{y:.1%}<extra></extra>",
-        y: shown.map((attack) => ratioOf(cells.filter((cell) => cell.attack === null || cell.attack === attack.name))) }));
+      const traces = some.map(({ model, cells, colour }) => ({ type: "bar", name: safe(model.name, 40), marker: { color: colour }, x: shown.map((attack) => safe(attack.name, 28)),
+        ...tall(shown.map((attack) => ratioOf(cells.filter((cell) => cell.attack === null || cell.attack === attack.name)))) }));
       return { traces, layout: { height: 460, xaxis: plain(colours, { type: "category" }), yaxis: shareAxis(colours, `CR ${state.ratio}`) }, note: "CR of each attack alone, over its strengths and no attack." };
     }
     return draw;
@@ -720,7 +755,8 @@
       radios("View", [["bars", "bars"], ["map", "map of levels"]], "bars", (value) => { state.view = value; draw(); }), place);
     offer();
 
-    const lossOf = (i, [, , axis, reference]) => difference(score(data.axes[axis], i), score(data.axes[reference], i));
+    // of a model measured here on the samples that both runs hold, as its report has it
+    const lossOf = (i, [, , axis, reference, paired]) => paired[i] ?? difference(score(data.axes[axis], i), score(data.axes[reference], i));
     function draw() {
       const colours = theme(section), cells = own.measures[state.measure].cells;
       const some = state.chosen.map((k, at) => ({ i: pick[k], name: names[pick[k]], colour: colours.colours[at] }));
@@ -767,7 +803,7 @@
       some.forEach(({ name }, k) => {
         const suffix = k ? String(k + 1) : "", column = k % across, row = Math.floor(k / across), width = 1 / across;
         made.traces.push({ type: "heatmap", z: grids[k], x: levels.map((level) => level || "–"), y: shifts.map((shift) => safe(shift, 30)), xaxis: `x${suffix}`, yaxis: `y${suffix}`, zmin: -reach, zmax: reach, xgap: 1, ygap: 1,
-          colorscale: [[0, colours.loss], [0.5, colours.ground], [1, colours.gain]], showscale: false, texttemplate: "%{z:.1f}", hoverongaps: false, hoverinfo: "text",
+          colorscale: [[0, colours.loss], [0.5, colours.ground], [1, colours.gain]], showscale: false, texttemplate: "%{text}", text: grids[k].map((row) => row.map((loss) => isNumber(loss) ? written(loss) : "")), hoverongaps: false, hoverinfo: "text",
           hovertext: grids[k].map((row, r) => row.map((loss, c) => isNumber(loss) ? `${safe(name)}<br>${safe(shifts[r])}${levels[c] && `, ${safe(levels[c])}`}: ${points(loss / 100)} points` : "")) });
         made.layout[`xaxis${suffix}`] = plain(colours, { type: "category", domain: [column * width + (column ? 0.02 : 0), (column + 1) * width], anchor: `y${suffix}`, side: "bottom", showgrid: false });
         made.layout[`yaxis${suffix}`] = plain(colours, { type: "category", domain: [1 - (row + 1) * tall / (down * tall) + 34 / height, 1 - row * tall / (down * tall) - 24 / height], anchor: `x${suffix}`, showticklabels: column === 0, showgrid: false });
@@ -811,7 +847,7 @@
         const along = (name) => state.over === "ratio" ? own[0][name] : own.map((curve) => curve[name].at(-1));
         for (const [name, title, panel, dash] of [["agreement", "PA", "", "solid"], ["afr_t", "AFR_T", "2", "solid"], ["afr_p", "AFR_P", "2", "dot"]]) {
           const scores = along(name);
-          const text = (s) => panel ? `${percent(s[0])}${bounds(s.slice(1))}` : `${s[0]?.toFixed(3)} nats${isNumber(s[1]) ? ` [${s[1].toFixed(3)}, ${s[2].toFixed(3)}]` : ""}`;
+          const text = (s) => panel ? `${percent(s[0])}${bounds(s.slice(1))}` : `${written(s[0], 3)} nats${isNumber(s[1]) ? ` [${written(s[1], 3)}, ${written(s[2], 3)}]` : ""}`;
           traces.push({ type: "scatter", mode: "lines+markers", name: safe(name === "afr_p" ? `${models[m]}, AFR_P` : models[m], 48), legendgroup: models[m], showlegend: name !== "agreement", x, y: scores.map((s) => s[0]), xaxis: `x${panel}`, yaxis: `y${panel}`,
             line: { color: colours.colours[place], dash }, marker: { size: 6, color: colours.colours[place] }, hoverinfo: "text", text: scores.map((s, k) => `${safe(models[m])}<br>${state.over} ${+x[k].toPrecision(4)}: ${title} ${text(s)}`),
             error_y: { type: "data", symmetric: false, thickness: 1, width: 2, color: colours.colours[place], array: scores.map((s) => isNumber(s[2]) ? s[2] - s[0] : 0), arrayminus: scores.map((s) => isNumber(s[1]) ? s[0] - s[1] : 0) } });
@@ -826,7 +862,7 @@
         xaxis2: x({ domain: narrow ? [0, 1] : [0.56, 1], anchor: "y2" }), yaxis2: plain(colours, { title: { text: "AFR" }, domain: narrow ? [0, 0.42] : [0, 1], anchor: "x2", tickformat: ".0%", range: [0, 1.02] }),
       }), CONFIG);
       const n = unique(mine.map((curve) => curve.n)), most = mine[0]?.most;
-      parts.note.textContent = `${n.length === 1 ? `${n[0].toLocaleString("en")} samples each. ` : ""}${isNumber(most) ? `PA is at most ${most.toFixed(3)}. ` : ""}${data.left ? `${data.left} more runs are not drawn: they would take long to compute.` : ""}`;
+      parts.note.textContent = `${n.length === 1 ? `${n[0].toLocaleString("en")} samples each. ` : ""}${isNumber(most) ? `PA is at most ${written(most, 3)}. ` : ""}${data.left ? `${data.left} more runs are not drawn: they would take long to compute.` : ""}`;
     }
     return draw;
   }
@@ -859,7 +895,7 @@
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
     new MutationObserver(redraw).observe(document.documentElement, { attributes: true, attributeFilter: ["class", "data-theme", "style"] });
   }
-  globalThis.holdfastPlots = { mount, maths: { SPACES, wilson, line, plane, band, competitiveness, stability, difference, batteryOf, scoresOf, lineOf, planeOf, ticks } };
+  globalThis.holdfastPlots = { mount, maths: { SPACES, wilson, line, plane, band, competitiveness, stability, difference, batteryOf, scoresOf, lineOf, planeOf, cautions, ticks } };
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();
 })();

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from holdfast.core.damage import DAMAGED
 from holdfast.core.errors import HoldfastError, unknown
-from holdfast.store.reading import Unreadable
-from holdfast.store.scores import Imported
+from holdfast.store.reading import Unreadable, not_hidden
+from holdfast.store.scores import UNITS, Imported
+from holdfast.store.units import in_percent
 
 
 class Format(NamedTuple):
-    """A file format of published results."""
+    """A file format of published results. `takes_unit`: it may leave the unit of its values open."""
 
     name: str
     summary: str
-    read: Callable[[Path], Imported]
+    read: Callable[..., Imported]
+    takes_unit: bool
 
 
 def formats() -> dict[str, Format]:
@@ -28,18 +33,27 @@ def formats() -> dict[str, Format]:
     for info in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{info.name}")
         name = info.name.replace("_", "-")
-        found[name] = Format(name, (module.__doc__ or "").split("\n", 1)[0].strip(), module.read)
+        summary = (module.__doc__ or "").split("\n", 1)[0].strip()
+        found[name] = Format(name, summary, module.read, "unit" in inspect.signature(module.read).parameters)
     return found
 
 
-def read(format_name: str, path: Path) -> Imported:
-    """The published results in a file or folder."""
+def read(format_name: str, path: Path, *, unit: str | None = None) -> Imported:
+    """The published results in a file or folder. `unit` says what values are in where the file does not."""
     known = formats()
     if format_name not in known:
         raise unknown("format", format_name, known)
+    if unit is not None and unit not in UNITS:
+        raise unknown("unit", unit, UNITS, otherwise=f"there are: {', '.join(UNITS)}")
+    not_hidden(path)
+    chosen = known[format_name]
     try:
-        return known[format_name].read(path)
+        made = chosen.read(path, unit=unit) if chosen.takes_unit else in_percent(chosen.read(path), path, unit)
     except OSError as error:
         raise HoldfastError(f"{path} cannot be read: {error.strerror or error}") from error
     except DAMAGED as error:
         raise Unreadable(f"{path} is not laid out as {format_name}: {error}", hint="is it the right file?") from error
+    empty = [scores.benchmark for scores in made.scores if not np.isfinite(scores.table.values).any()]
+    if empty or not (made.scores or made.rows):
+        raise Unreadable(f"{path} holds no score", hint="is it the right file, and whole?")
+    return made

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from holdfast.core.errors import Misuse
 from holdfast.core.types import Flag, ModelCard
 from holdfast.store.footer import Footer
-from holdfast.store.reading import Source, Unreadable, opened
+from holdfast.store.reading import Source, Unreadable, matching, opened
 from holdfast.store.rows import SCHEMA, Rows
 from holdfast.store.scores import Imported
 
@@ -40,7 +40,7 @@ def read(path: Path) -> Imported:
         raise Misuse(f"no folder model_predictions in {path}", hint="give the folder that holds it and the labels")
     made: list[Rows] = []
     for folder, (scenario, label_files, prefix, width) in SETS.items():
-        files = sorted((predictions / folder).glob(f"*{ENDING}"))
+        files = matching(predictions / folder, f"*{ENDING}")
         if not files:
             continue
         labels = _labels(path, label_files)

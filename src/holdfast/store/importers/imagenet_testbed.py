@@ -1,14 +1,16 @@
 """The ImageNet testbed: top-1 accuracies of models under settings, with types and counts where their files lie beside.
 
-Source: arXiv:2007.00644, github.com/modestyachts/imagenet-testbed. `model_types*.json` gives the type of a model (key
-`nat`), `results_metadata*.csv` how many images each cell rests on.
+Source: arXiv:2007.00644, github.com/modestyachts/imagenet-testbed; its folder is read as it is. `model_types*.json` or
+`model_types.py` (beside, or in `plotting`) gives the type of a model, `results_metadata*.csv` how many images each cell
+rests on.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.store.reading import Cells, Unreadable, beside, count, found, opened, percent
+from holdfast.store.model_types import types_beside
+from holdfast.store.reading import Cells, beside, count, found, opened, percent
 from holdfast.store.scores import Imported, Scores, grid
 
 NAME = "imagenet-testbed"
@@ -24,27 +26,32 @@ def read(path: Path) -> Imported:
         cells.model(model)
         for setting, text in record.items():
             cells.add(model, setting, percent(text, f"{source.path}, `{setting}` of `{model}`"))
-    extra = [_types(cells), _counts(cells)]
+    types, notes = _types(cells)
+    extra = [*types, _counts(cells)]
     origin = source.origin(NAME)
     said = "; ".join([str(origin), *(text for text in extra if text)])
     table = grid(cells.values, counts=cells.counts, facts=cells.facts, source=said)
-    return Imported((Scores(NAME, table, dict.fromkeys(table.settings, "percent"), origin),))
+    scores = Scores(NAME, table, dict.fromkeys(table.settings, "percent"), origin)
+    return Imported((scores,), notes=notes)
 
 
-def _types(cells: Cells) -> str:
-    path = beside(cells.path, "model_types*.json")
-    if path is None:
-        return ""
-    source = opened(path)
-    types = source.json()
+def _types(cells: Cells) -> tuple[list[str], tuple[str, ...]]:
+    """Where the types come from, and what to know of those that are missing."""
+    typed = types_beside(cells.path)
+    untyped = [model for model in cells.facts if model not in typed.types]
     for model, facts in cells.facts.items():
-        if model not in types:
-            continue
-        try:
-            facts["type"] = str(types[model]["nat"])
-        except (TypeError, KeyError) as error:
-            raise Unreadable(f"{path} gives no type `nat` for `{model}`") from error
-    return f"types: {source.origin(NAME)}"
+        if model in typed.types:
+            kind = typed.types[model]
+            facts |= {"type": kind.type} | ({"fine_type": kind.fine} if kind.fine else {})
+    notes: tuple[str, ...] = ()
+    if not typed.sources:
+        notes = (
+            f"no types beside {cells.path.name}: `trend --fit type=STANDARD` has nothing to go by; put model_types.py "
+            "or model_types.json there and import again",
+        )
+    elif untyped:
+        notes = (f"{len(untyped)} of {len(cells.facts)} models have no type, `{untyped[0]}` first",)
+    return [f"types: {source.origin(NAME)}" for source in typed.sources], notes
 
 
 def _counts(cells: Cells) -> str:

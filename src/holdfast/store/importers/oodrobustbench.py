@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 from holdfast.core.errors import Misuse
-from holdfast.store.reading import Cells, Unreadable, opened, percent
+from holdfast.store.reading import Cells, Unreadable, matching, opened, percent
 from holdfast.store.scores import Imported, Scores, grid
 
 NAME = "oodrobustbench"
@@ -29,7 +29,7 @@ EXTRA = {"☑": "yes", "×": "no"}
 
 
 def read(path: Path) -> Imported:
-    files = sorted(path.glob("*_leaderboard.csv")) if path.is_dir() else [path]
+    files = matching(path, "*_leaderboard.csv") if path.is_dir() else [path]
     if not files:
         raise Misuse(f"no file named *_leaderboard.csv in {path}")
     return Imported(tuple(_board(file) for file in files))

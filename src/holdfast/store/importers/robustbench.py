@@ -1,17 +1,20 @@
 """RobustBench: the JSON entries of its `model_info`, one file or a folder of them.
 
 Source: arXiv:2010.09670, github.com/RobustBench/robustbench. The folders dataset/threat of an entry name its benchmark
-`robustbench-DATASET-THREAT`.
+`robustbench-DATASET-THREAT`. `external` is the robust accuracy that another attack than AutoAttack found; the public
+list ranks by it where there is one. Footnotes and the mark `unreliable` are facts of a model.
 """
 
 from __future__ import annotations
 
 import hashlib
+import html
+import re
 from pathlib import Path
 from typing import Any
 
 from holdfast.core.errors import Misuse
-from holdfast.store.reading import Cells, Source, Unreadable, number, opened, percent
+from holdfast.store.reading import Cells, Source, Unreadable, matching, number, opened, percent
 from holdfast.store.scores import Imported, Origin, Scores, grid
 
 NAME = "robustbench"
@@ -25,11 +28,14 @@ SHARES = {
     "corruptions_acc_3d": "corruptions-3d",
 }
 RATIOS = {"corruptions_mce": "corruptions-mce", "corruptions_mce_3d": "corruptions-3d-mce"}
+# images that accuracies rest on, as RobustBench evaluates: the test set of CIFAR, 5,000 of ImageNet's for attacks
+SAMPLES = {("cifar10", "clean_acc"): 10_000, ("cifar100", "clean_acc"): 10_000}
+ATTACKED = {"cifar10": 10_000, "cifar100": 10_000, "imagenet": 5_000}
 FACTS = {"name": "title", "link": "paper", "venue": "venue", "architecture": "architecture", "eps": "radius"}
 
 
 def read(path: Path) -> Imported:
-    files = sorted(path.rglob("*.json")) if path.is_dir() else [path]
+    files = matching(path, "**/*.json") if path.is_dir() else [path]
     if not files:
         raise Misuse(f"no JSON file below {path}", hint="give the folder model_info of RobustBench")
     groups: dict[str, list[Source]] = {}
@@ -49,15 +55,40 @@ def _group(name: str, sources: list[Source]) -> Scores:
             if not isinstance(entry, dict) or need not in entry:
                 raise Unreadable(f"{source.path} has no field `{need}`", hint="is it an entry of model_info?")
         facts = {ours: str(entry[theirs]) for theirs, ours in FACTS.items() if entry.get(theirs) is not None}
-        cells.model(model, facts | {"extra_data": "yes" if entry.get("additional_data") else "no"})
+        facts |= {"extra_data": "yes" if entry.get("additional_data") else "no"}
+        cells.model(model, facts | _warnings(entry))
         for field, setting in SHARES.items():
-            cells.add(model, setting, percent(_text(entry.get(field)), f"{source.path}, `{field}`"))
+            value = percent(_text(entry.get(field)), f"{source.path}, `{field}`")
+            cells.add(model, setting, value, _samples(entry, field))
         for field, setting in RATIOS.items():
             value = number(_text(entry.get(field)), f"{source.path}, `{field}`")
             cells.add(model, setting, None if value is None else value / 100)
         where |= {key: str(source.origin(NAME)) for key in cells.values if key[0] == model}
-    table = grid(cells.values, facts=cells.facts, sources=where)
+    table = grid(cells.values, counts=cells.counts, facts=cells.facts, sources=where)
     return Scores(f"{NAME}-{name}", table, {}, _together(folder, sources))
+
+
+def _warnings(entry: dict[str, Any]) -> dict[str, str]:
+    """What the list says to know of an entry: its footnote, and whether AutoAttack may have failed."""
+    found = {"footnote": plain(str(entry.get("footnote") or ""))}
+    found["unreliable"] = "yes" if entry.get("unreliable") in (True, "true", "True") else ""
+    return {name: text for name, text in found.items() if text}
+
+
+def plain(text: str) -> str:
+    """A footnote as text: without HTML, and with the norms as words."""
+    text = re.sub(r"<br\s*/?>", " ", text)
+    text = html.unescape(re.sub(r"<[^>]+>", "", text))
+    text = re.sub(r"\\ell_\{?\\infty\s*\}?", "linf", text)
+    text = re.sub(r"\\ell_\{?(\w)\}?", r"l\1", text).replace("\\varepsilon", "radius")
+    return " ".join(re.sub(r"\\[()]", "", text).split())
+
+
+def _samples(entry: dict[str, Any], field: str) -> int:
+    dataset = str(entry["dataset"]).lower()
+    if "autoattack_acc" in entry and field in ("clean_acc", "autoattack_acc", "external"):
+        return ATTACKED.get(dataset, 0)
+    return SAMPLES.get((dataset, field), 0)
 
 
 def _together(folder: Path, sources: list[Source]) -> Origin:

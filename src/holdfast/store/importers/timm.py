@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from holdfast.core.errors import Misuse
-from holdfast.store.reading import Cells, Unreadable, beside, opened, percent
+from holdfast.store.reading import Cells, Unreadable, beside, matching, opened, percent
 from holdfast.store.scores import Imported, Scores, grid
 
 NAME = "timm"
@@ -18,7 +18,7 @@ FILE = re.compile(r"results-(.+)\.csv")
 
 
 def read(path: Path) -> Imported:
-    files = sorted(path.glob("results-*.csv")) if path.is_dir() else [path]
+    files = matching(path, "results-*.csv") if path.is_dir() else [path]
     if not files:
         raise Misuse(f"no file named results-*.csv in {path}")
     together = Cells(path)

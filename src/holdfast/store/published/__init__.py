@@ -3,6 +3,7 @@
 NAME.csv            model, setting, value (as printed), n (where known), source, note
 NAME.models.csv     what the paper says of each model
 settings.csv        benchmark, setting, unit, which way is better, meaning
+aliases.csv         benchmark, alias, model: two names of one model in the paper and in the public files
 
 A cell that cannot be read, or that the paper prints as invalid, has a note and no value.
 """
@@ -18,6 +19,7 @@ from holdfast.store.reading import Cells, count, number, opened
 from holdfast.store.scores import PER_HUNDRED, Scores, grid
 
 FOLDER = Path(__file__).parent
+TABLES = ("settings", "aliases")
 
 
 class Setting(NamedTuple):
@@ -40,7 +42,14 @@ class Unread(NamedTuple):
 
 def benchmarks() -> tuple[str, ...]:
     """The transcribed benchmarks."""
-    return tuple(sorted(path.stem for path in FOLDER.glob("*.csv") if "." not in path.stem and path.stem != "settings"))
+    return tuple(sorted(path.stem for path in FOLDER.glob("*.csv") if "." not in path.stem and path.stem not in TABLES))
+
+
+@cache
+def aliases(benchmark: str) -> dict[str, str]:
+    """Other names of its models → the name that its board shows."""
+    records = opened(FOLDER / "aliases.csv").records(["benchmark", "alias", "model"])
+    return {record["alias"]: record["model"] for record in records if record["benchmark"] == benchmark}
 
 
 @cache

@@ -1,0 +1,103 @@
+"""Scores that take more than one run, as `holdfast scores --metric` shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.cli.names import measured_model, measured_scenarios
+from holdfast.cli.output import err, print_csv, print_json, show_table
+from holdfast.core.errors import Misuse
+
+if TYPE_CHECKING:
+    from holdfast.metrics.several import Result
+    from holdfast.store import Store
+
+BATTERY = "multirobustbench"  # whose attacks the ratios are over
+
+
+class Asked(NamedTuple):
+    """What the scores are to be of."""
+
+    models: Sequence[str]
+    scenarios: Sequence[str]
+    reference: str | None
+    benchmark: str | None
+
+
+def split(metrics: Sequence[str], asked: Asked) -> tuple[list[str], list[str]]:
+    """Metrics of one run, which stand beside its accuracy, and those that take several."""
+    from holdfast.metrics.several import is_of_one_run
+
+    of_one = [text for text in metrics if is_of_one_run(text)]
+    if asked.benchmark is not None and (of_one or not metrics):
+        raise Misuse(
+            "--benchmark takes a metric over many models",
+            hint="such as --metric upper-limit; `holdfast board` shows a table itself",
+        )
+    return of_one, [text for text in metrics if text not in of_one]
+
+
+def results(store: Store, metrics: Sequence[str], asked: Asked) -> list[Result]:
+    """The scores of every metric; a note where there is nothing to make one of."""
+    from holdfast.cli.tables import benchmark_scores, spelling
+    from holdfast.core.suites import load_suite
+    from holdfast.metrics.several import Result, several
+
+    made: list[Result] = []
+    for text in metrics:
+        if asked.benchmark is not None:
+            table = benchmark_scores(asked.benchmark, store)
+            found = several(
+                store, text, models=asked.models, scenarios=asked.scenarios, reference=asked.reference, table=table
+            )
+        else:
+            found = several(
+                store,
+                text,
+                models=[measured_model(store, name) for name in asked.models],
+                scenarios=measured_scenarios(store, asked.scenarios),
+                reference=next(iter(measured_scenarios(store, [asked.reference])), None) if asked.reference else None,
+                suite=load_suite(BATTERY),
+                spelled=spelling(store),
+            )
+        made += found or [Result(text, "", "", "", "", None, note=_nothing(text))]
+    return made
+
+
+def _nothing(text: str) -> str:
+    from holdfast.metrics.scopes import OfBattery, metric_of
+
+    if isinstance(metric_of(text), OfBattery):
+        return (
+            f"no results over attacks: `holdfast evaluate MODEL --suite {BATTERY}` measures them, "
+            f"`holdfast import {BATTERY} FOLDER` brings the published ones and the best known accuracies"
+        )
+    return "the store holds no runs that this is a score of"
+
+
+def show_results(found: Sequence[Result], *, csv: bool, latex: bool, json: bool) -> None:
+    """One line for each score."""
+    if json or csv:
+        records = [each.record() for each in found]
+        print_json(records) if json else print_csv(_flat(records))
+        return
+    columns = ["metric", "model", "of", "value", "n", "note"]
+    show_table(columns, [each.texts() for each in found], right=["n"], latex=latex)
+    if any(each.score is None for each in found):
+        err.print("a score without a value says in its note what is in the way")
+
+
+def with_several(records: list[dict[str, object]], found: Sequence[Result], *, csv: bool) -> None:
+    """Adds scores of several runs to the records of single ones, which a CSV file cannot hold."""
+    if csv:
+        raise Misuse(
+            f"`{found[0].metric}` takes several runs, and its lines have other columns",
+            hint="ask for it alone, or --json",
+        )
+    records += [each.record() for each in found]
+
+
+def _flat(records: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Without the matrices, which only JSON holds."""
+    return [{name: value for name, value in record.items() if name != "details"} for record in records]

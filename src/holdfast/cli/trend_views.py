@@ -1,0 +1,312 @@
+"""What `holdfast trend` shows: a line with the models against it, or many lines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+import numpy as np
+
+from holdfast.cli.output import err, out, print_csv, print_json, show_table, warn
+from holdfast.core.errors import HoldfastError, Misuse, unknown
+from holdfast.core.rounding import percent, shown
+from holdfast.core.table import Table
+from holdfast.core.types import Score
+from holdfast.metrics.scopes import written
+from holdfast.store.scores import Scores
+from holdfast.trends.bands import conversion_rate_score, effective_robustness_scores, upper_limit_score
+from holdfast.trends.columns import column_bands, fit_columns
+from holdfast.trends.fits import Fit, ZeroPolicy, cautions, fit
+from holdfast.trends.piecewise import Piecewise, Trend, trend
+from holdfast.trends.placing import Placement, mean_absolute_error, placements
+from holdfast.trends.robustness import by_group, effective_robustness, printed_line, relative_robustness, same_ranking
+from holdfast.trends.selecting import FitSet
+
+SHARES = ("percent", "fraction")
+
+
+class Output(NamedTuple):
+    """How to print: a table, or one of these."""
+
+    csv: bool
+    latex: bool
+    json: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The line that was asked for, and what to say beside it."""
+
+    y: str
+    x: Sequence[str]
+    space: str
+    zero: ZeroPolicy | None
+    by: str | None = None
+    baseline: str | None = None
+    beyond: str | None = None
+
+
+def matching(settings: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    """The settings that names and patterns stand for, in order; a name nobody has is kept, for its error."""
+    found: list[str] = []
+    for text in wanted:
+        if text in settings or not any(sign in text for sign in "*?["):
+            found.append(text)
+            continue
+        fitting = [name for name in settings if fnmatchcase(name, text)]
+        if not fitting:
+            raise unknown("setting", text, settings)
+        found += fitting
+    return list(dict.fromkeys(found))
+
+
+# one line
+
+
+def show_line(
+    fitted: Table, placed: Table, asked: Asked, chosen: FitSet, *, benchmark: str, models: Sequence[str], how: Output
+) -> None:
+    """One line or plane, and every model against it."""
+    line = _line(fitted, asked, chosen)
+    rows = sorted(placements(line, placed, models=models or None), key=lambda each: -each.beyond)
+    if asked.beyond is not None:
+        rows = [_without_interval(each) for each in rows]
+    more = _more(line, fitted, placed, rows, asked)
+    if how.json:
+        about = {"benchmark": benchmark, "fit": line.record(), "selection": chosen.record(), **more.record}
+        print_json(about | {"models": [_record(each, more) for each in rows]})
+        return
+    if how.csv or how.latex:
+        for text in line.cautions:
+            warn(text)
+    if how.csv:
+        print_csv([_record(each, more) for each in rows])
+        return
+    if not how.latex:
+        for text in (*_line_texts(line), *line.cautions, *more.texts):
+            out.print(text, markup=False)
+        out.print("")
+    columns = ["model", asked.y, "expected", "above the line, points", *more.columns, ""]
+    show_table(columns, [_placed_row(each, more) for each in rows], right=columns[1:-1], latex=how.latex)
+    err.print(f"{len(rows)} models placed, {line.n} fitted on", markup=False)
+
+
+class More(NamedTuple):
+    """What is said beside a line: texts, what programs read, and intervals and columns by model."""
+
+    texts: list[str]
+    record: dict[str, object]
+    beyond: Mapping[str, Score]
+    relative: Mapping[str, float]
+    columns: list[str]
+
+
+def _line(table: Table, asked: Asked, chosen: FitSet) -> Trend:
+    if asked.beyond is None:
+        return trend(table, asked.y, asked.x, space=asked.space, models=chosen.models, zero=asked.zero)
+    if len(asked.x) != 1:
+        raise Misuse("--beyond gives back a line on one --x")
+    for setting in (asked.y, asked.x[0], asked.beyond):
+        table.column(setting)  # says which names are near
+    return printed_line(table.of(chosen.models), y=asked.y, x=asked.x[0], beyond=asked.beyond)
+
+
+def _more(line: Trend, fitted: Table, placed: Table, rows: Sequence[Placement], asked: Asked) -> More:
+    made = More([], {}, _intervals(line, placed, rows, asked), _relative(placed, rows, asked), [])
+    if isinstance(line, Fit) and line.space.name == "linear" and len(line.x) == 1:
+        limit, rate = upper_limit_score(line), conversion_rate_score(line)
+        if asked.beyond is not None:
+            limit, rate = (Score(score.value, math.nan, math.nan, score.n) for score in (limit, rate))
+        made.record.update({name: _score(score) for name, score in (("upper_limit", limit), ("conversion_rate", rate))})
+        made.texts.append(
+            f"upper limit (the line at 100 %) {written(limit, 'percent')}, conversion rate {written(rate, 'number')}"
+        )
+    others = [each for each in rows if not each.was_fitted]
+    error = mean_absolute_error(others)
+    made.record["not_fitted"] = {"models": len(others), "mae": error}
+    if others:
+        made.texts.append(f"{len(others)} models not fitted on lie {percent(error, 2)} points from it on average")
+    if len(asked.x) > 1 and isinstance(line, Fit):
+        _add_rankings(made, line, fitted, placed, asked)
+    if asked.by:
+        _add_groups(made, line, placed, asked.by)
+    if asked.baseline:
+        made.columns.append(f"against {asked.baseline}, points")
+    return made
+
+
+def _intervals(line: Trend, placed: Table, rows: Sequence[Placement], asked: Asked) -> dict[str, Score]:
+    """Effective robustness with its interval, where one line over models makes it."""
+    if not isinstance(line, Fit) or asked.beyond is not None:
+        return {}
+    made = effective_robustness_scores(line, placed.of([each.model for each in rows]))
+    return {model: score for model, score in made.items() if np.isfinite(score.low) and np.isfinite(score.high)}
+
+
+def _relative(placed: Table, rows: Sequence[Placement], asked: Asked) -> dict[str, float]:
+    if not asked.baseline:
+        return {}
+    return relative_robustness(placed, asked.y, {each.model: asked.baseline for each in rows})
+
+
+def _add_rankings(made: More, line: Fit, fitted: Table, placed: Table, asked: Asked) -> None:
+    """Kendall's τ of effective robustness in the plane with that on each input alone."""
+    whole = effective_robustness(line, placed)
+    found: dict[str, float | None] = {}
+    for name in asked.x:
+        try:
+            alone = fit(fitted, asked.y, name, space=line.space, models=line.points.models)
+            found[name] = same_ranking(whole, effective_robustness(alone, placed))
+        except HoldfastError:  # a score of 0 or 1 that the plane's policy dealt with
+            found[name] = None
+    made.record["same_ranking"] = found
+    said = ", ".join(f"{name} {shown(value, 2)}" for name, value in found.items() if value is not None)
+    if said:
+        made.texts.append(f"Kendall's τ with effective robustness on one input alone: {said}")
+
+
+def _add_groups(made: More, line: Trend, placed: Table, fact: str) -> None:
+    groups = by_group(effective_robustness(line, placed), [placed.fact(model, fact) or "?" for model in placed.models])
+    made.record["groups"] = [group._asdict() for group in groups]
+    made.texts.extend(
+        f"{fact} {group.name}: {percent(group.mean, 2, signed=True)} ± {percent(group.deviation, 2)} points, "
+        f"{group.n} models"
+        for group in groups
+    )
+
+
+def _without_interval(each: Placement) -> Placement:
+    """A line given back from print has no scatter of models about it, hence no prediction interval."""
+    expected = Score(each.expected.value, math.nan, math.nan, each.expected.n)
+    return each._replace(expected=expected, is_unusual=False)
+
+
+def _record(each: Placement, more: More) -> dict[str, object]:
+    score = more.beyond.get(each.model)
+    bounds = {"beyond_low": None if score is None else score.low, "beyond_high": None if score is None else score.high}
+    relative = {"relative": more.relative[each.model]} if each.model in more.relative else {}
+    return each.record() | bounds | relative
+
+
+def _score(score: Score) -> dict[str, float]:
+    return {"value": score.value, "low": score.low, "high": score.high, "n": score.n}
+
+
+def _line_texts(line: Trend) -> list[str]:
+    sides = (
+        [("up to the pivot: ", line.left), ("above it: ", line.right)] if isinstance(line, Piecewise) else [("", line)]
+    )
+    return [
+        f"{start}{side.space.name}({side.y}) = "
+        + " + ".join(
+            f"{shown(weight, 4)}·{side.space.name}({name})" for weight, name in zip(side.weights, side.x, strict=True)
+        )
+        + f" {'+' if side.intercept >= 0 else '-'} {shown(abs(side.intercept), 4)}"
+        + f"   R² {shown(side.r2, 3)}, mean error {percent(side.mae, 2)} points, {side.n} models"
+        for start, side in sides
+    ]
+
+
+def _placed_row(each: Placement, more: More) -> list[str]:
+    expected = each.expected
+    note = ("unusual" if each.is_unusual else "") if not each.was_fitted else "fitted on"
+    bounds = percent(expected.value)
+    if not math.isnan(expected.low):
+        bounds += f" [{percent(expected.low)}, {percent(expected.high)}]"
+    score = more.beyond.get(each.model)
+    around = "" if score is None else f" [{percent(score.low, 2, signed=True)}, {percent(score.high, 2, signed=True)}]"
+    relative = [percent(more.relative[each.model], 2, signed=True)] if more.columns else []
+    above = f"{percent(each.beyond, 2, signed=True)}{around}"
+    return [each.model, percent(each.score), bounds, above, *relative, note]
+
+
+# many lines
+
+
+def show_lines(
+    scores: Scores,
+    table: Table,
+    x: Sequence[str],
+    names: Sequence[str],
+    space: str,
+    zero: ZeroPolicy | None,
+    chosen: FitSet,
+    how: Output,
+) -> None:
+    """The line of every setting on one x: slope and intercept with bounds, R², and how many models."""
+    if len(x) != 1:
+        raise Misuse("a table of lines takes one --x", hint="a plane is of one --y")
+    if zero == "piecewise":
+        raise Misuse("a piecewise fit is of one --y", hint="--zero drop or clip")
+    kept = [name for name in names if scores.unit(name) in SHARES and name != x[0]]
+    fits = fit_columns(table, x[0], settings=kept, space=space, models=chosen.models, zero=zero or "drop")
+    bounds = column_bands(table, x[0], settings=kept, space=space, models=chosen.models, zero=zero or "drop")
+    records: list[dict[str, object]] = []
+    for j, name in enumerate(fits.settings):
+        n, r2 = int(fits.n[j]), float(fits.r2[j])
+        records.append(
+            {
+                "y": name,
+                "x": x[0],
+                "slope": float(fits.slope[j]),
+                "slope_low": float(bounds.slope_low[j]),
+                "slope_high": float(bounds.slope_high[j]),
+                "intercept": float(fits.intercept[j]),
+                "intercept_low": float(bounds.intercept_low[j]),
+                "intercept_high": float(bounds.intercept_high[j]),
+                "r2": r2,
+                "mae": float(fits.mae[j]),
+                "n": n,
+                "left_out_at_0_or_1": int(fits.at_edge[j]),
+                "cautions": list(cautions(n, r2)),
+            }
+        )
+    if print_records(records, how):
+        return
+    rows = [
+        [
+            str(each["y"]),
+            _bounded(each, "slope"),
+            _bounded(each, "intercept"),
+            shown(number(each, "r2"), 3),
+            str(each["n"]),
+            "; ".join(words(each)),
+        ]
+        for each in records
+    ]
+    columns = ["y", "slope", "intercept", "R²", "models", "caution"]
+    show_table(columns, rows, right=["slope", "intercept", "R²", "models"], latex=how.latex)
+    err.print(f"lines on {x[0]} in {space} space over {len(chosen.models)} models", markup=False)
+
+
+def sources(table: Table, setting: str) -> str:
+    """Where the numbers of a setting come from."""
+    return "; ".join(sorted({table.source_of(model, setting) for model in table.models} - {""}))
+
+
+def print_records(records: Sequence[Mapping[str, object]], how: Output) -> bool:
+    """Prints for programs where that is asked for, and says whether it did."""
+    if how.json:
+        print_json(records)
+    elif how.csv:
+        print_csv(records)
+    return how.json or how.csv
+
+
+def words(record: Mapping[str, object]) -> list[str]:
+    """The cautions of a record."""
+    said = record["cautions"]
+    return [str(text) for text in said] if isinstance(said, list) else []
+
+
+def number(record: Mapping[str, object], name: str) -> float:
+    """A number of a record."""
+    return float(str(record[name]))
+
+
+def _bounded(record: Mapping[str, object], name: str) -> str:
+    value, low, high = (number(record, f"{name}{end}") for end in ("", "_low", "_high"))
+    return f"{shown(value, 3)} [{shown(low, 3)}, {shown(high, 3)}]"

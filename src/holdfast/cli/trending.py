@@ -1,0 +1,181 @@
+"""Trends: models against the line through them, and how well scores explain each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from holdfast.cli.output import STORE, CsvOption, JsonOption, LatexOption, StoreOption, err, open_store, warn
+
+if TYPE_CHECKING:
+    from holdfast.cli.trend_views import Output
+    from holdfast.core.table import Table
+    from holdfast.store import Store
+    from holdfast.store.scores import Scores
+    from holdfast.trends.fits import ZeroPolicy
+
+BenchmarkOption = Annotated[
+    str, typer.Option("--benchmark", help="Whose table: a published or imported one, or `store` for your own runs.")
+]
+TESTBED = "imagenet-testbed"
+
+
+class Tables(NamedTuple):
+    """The table that is fitted on, the same with one's own models, and what the scores are."""
+
+    scores: Scores
+    fitted: Table
+    placed: Table
+
+
+def trend(
+    y: Annotated[
+        list[str] | None,
+        typer.Option("--y", help="The setting to explain; several, or a pattern such as `*`, make a table of lines."),
+    ] = None,
+    x: Annotated[
+        list[str] | None, typer.Option("--x", help="The setting that explains it; several make a plane.")
+    ] = None,
+    benchmark: BenchmarkOption = TESTBED,
+    fit: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fit",
+            help="Fit only these models: a name, a pattern (*resnet*), a fact (type=STANDARD), a cut "
+            "(id-accuracy+id-robustness>=110%), or `published` for the paper's own choice.",
+        ),
+    ] = None,
+    leave_out: Annotated[
+        list[str] | None, typer.Option("--leave-out", help="Do not fit these models; written as for --fit.")
+    ] = None,
+    space: Annotated[str | None, typer.Option("--space", help="logit (default), linear or probit.")] = None,
+    zero: Annotated[
+        str | None, typer.Option("--zero", help="For scores of exactly 0 or 1: piecewise, clip or drop.")
+    ] = None,
+    model: Annotated[list[str] | None, typer.Option("--model", help="Show only these models.")] = None,
+    by: Annotated[
+        str | None, typer.Option("--by", help="Mean distance from the line per value of this fact, such as type.")
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", help="Also show relative robustness: the score minus this model's.")
+    ] = None,
+    beyond: Annotated[
+        str | None, typer.Option("--beyond", help="A printed effective robustness: give back the line behind it.")
+    ] = None,
+    matrix: Annotated[
+        str | None, typer.Option("--matrix", help="r2 or pearson of every --y with every --x, over models.")
+    ] = None,
+    threshold: Annotated[
+        list[str] | None,
+        typer.Option("--threshold", help="With --matrix r2: again for models whose two --x sum to this much or more."),
+    ] = None,
+    table: Annotated[
+        int | None, typer.Option("--table", help="Table 1 or 2 of the ImageNet testbed, from its public results.")
+    ] = None,
+    store: StoreOption = STORE,
+    csv: CsvOption = False,
+    latex: LatexOption = False,
+    json: JsonOption = False,
+) -> None:
+    """The line of one setting on another over all models, and how far each model lies above it.
+
+    The line is that of the benchmark; models of the store that have its scores are placed against it.
+    """
+    from holdfast.cli import trend_views as views
+    from holdfast.trends.selecting import fit_set
+
+    how = views.Output(csv=csv, latex=latex, json=json)
+    kept = open_store(store)
+    if table is not None:
+        _testbed_table(kept, table, how)
+        return
+    ys, xs = _needed(y, "--y"), _needed(x, "--x")
+    tables = _tables(kept, benchmark, [*ys, *xs, *([beyond] if beyond else [])])
+    names = views.matching(tables.fitted.settings, ys)
+    _check_shares(tables, [*(names if len(names) == 1 or matrix else ()), *xs])
+    chosen = fit_set(tables.fitted, fit or (), leave_out or (), benchmark=benchmark)
+    for note in chosen.notes:
+        warn(note)
+    if matrix is not None:
+        from holdfast.cli.matrix_views import show_matrix
+
+        show_matrix(
+            tables.fitted, xs, names, matrix, space=space or "linear", chosen=chosen, levels=threshold or (), how=how
+        )
+        return
+    if threshold:
+        from holdfast.core.errors import Misuse
+
+        raise Misuse("--threshold goes with --matrix r2", hint='one line takes a cut: --fit "a+b>=110%"')
+    policy = _policy(zero)
+    if len(names) > 1:
+        views.show_lines(tables.scores, tables.fitted, xs, names, space or "logit", policy, chosen, how)
+        return
+    asked = views.Asked(names[0], xs, space or "logit", policy, by=by, baseline=baseline, beyond=beyond)
+    views.show_line(tables.fitted, tables.placed, asked, chosen, benchmark=benchmark, models=model or (), how=how)
+    if not json:
+        err.print(f"source: {views.sources(tables.placed, names[0])}", markup=False)
+
+
+def _testbed_table(store: Store, number: int, how: Output) -> None:
+    from holdfast.cli.matrix_views import show_testbed_table
+    from holdfast.cli.tables import benchmark_scores
+    from holdfast.core.errors import Misuse
+
+    if number not in (1, 2):
+        raise Misuse(f"--table is 1 or 2, got {number}")
+    scores = benchmark_scores(TESTBED, store, needs=["val"])
+    if "val" not in scores.table.settings:
+        raise Misuse(
+            "the tables of the ImageNet testbed are made from its public results, which are not in this store",
+            hint=f"`holdfast import {TESTBED} FOLDER` brings them; `holdfast board {TESTBED}` shows what is printed",
+        )
+    show_testbed_table(scores.table, number, how)
+
+
+def _needed(texts: list[str] | None, option: str) -> list[str]:
+    from holdfast.core.errors import Misuse
+
+    if not texts:
+        raise Misuse(f"`holdfast trend` needs {option}", hint="such as --y imagenetv2 --x val, or --table 1")
+    return texts
+
+
+def _tables(store: Store, benchmark: str, needs: Sequence[str]) -> Tables:
+    from holdfast.cli.tables import benchmark_scores, joined, own_models
+    from holdfast.trends.testbed import AVERAGE_CORRUPTION, AVERAGE_PGD, PGD, RENDERED, with_averages
+
+    derived = (AVERAGE_CORRUPTION, AVERAGE_PGD)
+    plain = [name for name in needs if name not in derived and not any(sign in name for sign in "*?[")]
+    scores = benchmark_scores(benchmark, store, needs=plain)
+    table = scores.table
+    if benchmark == TESTBED and {*PGD, *RENDERED} <= set(table.settings):
+        table = with_averages(table)
+    return Tables(scores, table, joined(table, own_models(benchmark, store)))
+
+
+def _check_shares(tables: Tables, settings: Sequence[str]) -> None:
+    from holdfast.core.errors import Misuse, unknown
+
+    for setting in settings:
+        if setting not in tables.placed.settings:
+            raise unknown("setting", setting, tables.placed.settings)
+        unit = tables.scores.unit(setting)
+        if unit not in ("percent", "fraction"):
+            raise Misuse(f"`{setting}` is no share but in {unit}", hint="a trend relates accuracies")
+
+
+def _policy(zero: str | None) -> ZeroPolicy | None:
+    from holdfast.core.errors import Misuse
+
+    policies: dict[str | None, ZeroPolicy | None] = {
+        None: None,
+        "piecewise": "piecewise",
+        "clip": "clip",
+        "drop": "drop",
+    }
+    if zero not in policies:
+        raise Misuse(f"--zero is piecewise, clip or drop, got `{zero}`")
+    return policies[zero]

@@ -1,0 +1,138 @@
+"""Scores over many models by name: what a line promises at most, and how well one score explains another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.registry import register
+from holdfast.core.table import Table
+from holdfast.core.types import Score
+from holdfast.trends.bands import conversion_rate_score, effective_robustness_scores, upper_limit_score
+from holdfast.trends.fits import Fit, cautions, correlation, explained, fit, pearson
+from holdfast.trends.robustness import OVERALL, linear_effective_robustness
+from holdfast.trends.spaces import LINEAR, space_of
+
+
+class _OverLine:
+    """A score of a line through raw accuracies: the first setting on the second."""
+
+    per_model = False
+    unit = "percent"
+
+    def of_table(self, table: Table, settings: Sequence[str]) -> Mapping[str, Score]:
+        y, x = _two(settings)
+        line = fit(table, y, x, space=LINEAR)
+        return dict.fromkeys(line.points.models, self.of_line(line))
+
+    def of_line(self, line: Fit) -> Score:
+        raise NotImplementedError
+
+    def notes(self, table: Table, settings: Sequence[str]) -> dict[str, str]:
+        """The same words for all models: why to read the line with care."""
+        y, x = _two(settings)
+        line = fit(table, y, x, space=LINEAR)
+        said = "; ".join(line.cautions)
+        return dict.fromkeys(line.points.models, said) if said else {}
+
+
+@register("metric", "upper-limit", source="arXiv:2310.12793")
+class UpperLimit(_OverLine):
+    """The score under a shift of a model that is perfect without it, by the line over all models: one value for all."""
+
+    def of_line(self, line: Fit) -> Score:
+        return upper_limit_score(line)
+
+
+@register("metric", "conversion-rate", source="arXiv:2310.12793")
+class ConversionRate(_OverLine):
+    """Points gained under a shift for each point gained without it, by the line over all models: one value for all."""
+
+    unit = "number"
+
+    def of_line(self, line: Fit) -> Score:
+        return conversion_rate_score(line)
+
+
+@register("metric", "effective-robustness", source="arXiv:2007.00644")
+class EffectiveRobustness:
+    """Score under a shift minus what the line over all models expects of it; with several references, a plane.
+
+    In `logit` space as the ImageNet testbed has it; `linear` is OODRobustBench's, where `least` keeps weak models out
+    of the fit: clean and robust accuracy are then the second and third setting.
+    """
+
+    per_model = True
+    unit = "points"
+
+    def __init__(self, *, space: str = "logit", least: float | None = None) -> None:
+        self.space, self.least = space_of(space), least
+
+    def of_table(self, table: Table, settings: Sequence[str]) -> Mapping[str, Score]:
+        return effective_robustness_scores(self.line(table, settings), table)
+
+    def notes(self, table: Table, settings: Sequence[str]) -> dict[str, str]:
+        said = "; ".join(self.line(table, settings).cautions)
+        return dict.fromkeys(table.models, said) if said else {}
+
+    def line(self, table: Table, settings: Sequence[str]) -> Fit:
+        """The line or plane that models are placed against."""
+        y, *x = settings
+        if self.least is None:
+            return fit(table, y, x, space=self.space, zero="drop" if self.space.has_edges else None)
+        if self.space is not LINEAR or len(x) != 2:
+            raise Misuse(
+                "`least` is a sum of clean and robust accuracy on a linear scale",
+                hint=f"effective-robustness:space=linear,least={OVERALL:g} of [shifted, robust, clean]",
+            )
+        return linear_effective_robustness(table, y=y, x=x[0], overall=x, least=self.least)[0]
+
+
+class _OverPairs:
+    """A measure of how closely two scores go together over models."""
+
+    per_model = False
+    unit = "number"
+
+    def of_table(self, table: Table, settings: Sequence[str]) -> Mapping[str, Score]:
+        one, other = (table.column(name) for name in _two(settings))
+        both = np.isfinite(one) & np.isfinite(other)
+        n = int(both.sum())
+        if n < 3:
+            raise HoldfastError(f"{n} models have both scores, a correlation takes three")
+        score = self.of_correlation(correlation(pearson(one, other), n))
+        return {name: score for name, has in zip(table.models, both, strict=True) if has}
+
+    def of_correlation(self, r: Score) -> Score:
+        raise NotImplementedError
+
+    def notes(self, table: Table, settings: Sequence[str]) -> dict[str, str]:
+        """The same words for all models: why to read the value with care."""
+        one, other = (table.column(name) for name in _two(settings))
+        n = int((np.isfinite(one) & np.isfinite(other)).sum())
+        said = "; ".join(cautions(n, pearson(one, other) ** 2))
+        return dict.fromkeys(table.models, said) if said else {}
+
+
+@register("metric", "pearson")
+class Pearson(_OverPairs):
+    """Pearson's r of two scores over all models, with Fisher's interval: one value for all."""
+
+    def of_correlation(self, r: Score) -> Score:
+        return r
+
+
+@register("metric", "r2")
+class ShareExplained(_OverPairs):
+    """R² of the line of one score on another over all models: one value for all."""
+
+    def of_correlation(self, r: Score) -> Score:
+        return explained(r)
+
+
+def _two(settings: Sequence[str]) -> tuple[str, str]:
+    if len(settings) != 2:
+        raise Misuse(f"this score is of two settings, got {len(settings)}", hint='of = ["shifted", "standard"]')
+    return settings[0], settings[1]
