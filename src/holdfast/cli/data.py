@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from holdfast.core.json_text import json_text
 
 if TYPE_CHECKING:
     from holdfast.datasets.mirrors import Progress
@@ -103,7 +104,7 @@ def build(
 def _show(facts: list[Fact], as_json: bool, *, hidden: tuple[str, ...] = ()) -> None:
     """Data on stdout: JSON, or columns for a person."""
     if as_json:
-        typer.echo(json.dumps(facts, indent=2))
+        typer.echo(json_text(facts, indent=2))
         return
     from rich.console import Console
     from rich.table import Table

@@ -10,6 +10,7 @@ import typer
 
 from holdfast.cli.names import measured_model
 from holdfast.cli.output import STORE, JsonOption, StoreOption, err, open_store, out, print_json, print_table, warn
+from holdfast.core.json_text import json_text
 
 if TYPE_CHECKING:
     from holdfast.store.scores import Imported
@@ -137,7 +138,7 @@ def export(
     """Scores as tidy CSV, JSON or Parquet, as a LaTeX table, or one model as RobustBench's entry."""
     from holdfast.cli.tables import benchmark_scores
     from holdfast.core.errors import Misuse, unknown
-    from holdfast.store.exporting import csv_text, json_text, latex_text, measured, robustbench_entry, with_facts
+    from holdfast.store.exporting import csv_text, latex_text, measured, robustbench_entry, with_facts
     from holdfast.store.scores import Scores, to_parquet
 
     if format_name not in FORMATS:
@@ -147,7 +148,7 @@ def export(
     if format_name == "robustbench":
         if benchmark is not None or len(models) != 1:
             raise Misuse("RobustBench's entry is of one model of the store", hint="--format robustbench --model MODEL")
-        _write(json_text(robustbench_entry(kept, models[0])).encode(), out_file)
+        _write(f"{json_text(robustbench_entry(kept, models[0]), indent=2)}\n".encode(), out_file)
         return
     scores = measured(kept, models=models) if benchmark is None else benchmark_scores(benchmark, kept)
     if benchmark is not None and models:
@@ -159,7 +160,7 @@ def export(
             raise Misuse("Parquet is no text", hint="say where: --out scores.parquet")
         _write(to_parquet(scores), out_file)
         return
-    text = {"csv": lambda: csv_text(with_facts(scores)), "json": lambda: json_text(with_facts(scores))}
+    text = {"csv": lambda: csv_text(with_facts(scores)), "json": lambda: json_text(with_facts(scores), indent=2) + "\n"}
     _write((latex_text(scores) if format_name == "latex" else text[format_name]()).encode(), out_file)
 
 

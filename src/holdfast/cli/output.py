@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.core.errors import Misuse
+from holdfast.core.json_text import json_text
 from holdfast.core.types import Score
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ def warn(text: str) -> None:
 
 def print_json(value: object) -> None:
     """JSON with NaN and infinity as null: every reader takes it."""
-    sys.stdout.write(json.dumps(_plain(value), indent=2, ensure_ascii=False, default=str) + "\n")
+    sys.stdout.write(json_text(value, indent=2) + "\n")
 
 
 def print_csv(records: Sequence[Mapping[str, object]]) -> None:
@@ -124,13 +123,3 @@ def seconds_text(seconds: float) -> str:
     if seconds < 5400:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h"
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from pathlib import Path
 import jinja2
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.json_text import json_text
 from holdfast.core.suites import Suite
 from holdfast.metrics.board_list import Unmade, board_suites, filled_by
 from holdfast.site import cells, folder, wording
@@ -23,7 +23,7 @@ from holdfast.site.report import Place, environment, report_html
 from holdfast.site.scripts import inline_json, script
 from holdfast.site.slugs import slug
 from holdfast.site.sources import paper
-from holdfast.store.exporting import csv_text, json_text
+from holdfast.store.exporting import csv_text
 from holdfast.store.footer import Footer
 from holdfast.store.store import Store
 
@@ -311,8 +311,8 @@ def _lenient(spelled: Callable[[str], str]) -> Callable[[str], str]:
 
 def _json(about: Mapping[str, object], records: Sequence[Mapping[str, object]]) -> str:
     """The board as `holdfast board --json` has it, one line per score."""
-    lines = ",\n".join(json.dumps(record, ensure_ascii=False) for record in records)
-    return f'{json.dumps(about, ensure_ascii=False)[:-1]}, "scores": [\n{lines}\n]}}\n'
+    lines = ",\n".join(json_text(record) for record in records)
+    return f'{json_text(about)[:-1]}, "scores": [\n{lines}\n]}}\n'
 
 
 def _version() -> str:

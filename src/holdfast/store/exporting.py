@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Mapping, Sequence
 
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.json_text import json_text
 from holdfast.core.rounding import percent, shown
 from holdfast.store.footer import Footer
 from holdfast.store.reading import is_formula
@@ -87,15 +87,11 @@ def csv_text(records: Sequence[Mapping[str, object]]) -> str:
 def plain_cell(value: object) -> object:
     """A text that a spreadsheet would take for a formula, behind an apostrophe; numbers and other texts as they are."""
     if isinstance(value, list | dict):
-        value = json.dumps(value, ensure_ascii=False)
+        value = json_text(value)
     if not isinstance(value, str):
         return value
     text = value.replace("\r\n", "\n").replace("\r", "\n")  # a carriage return is not quoted, and would end the line
     return f"'{text}" if is_formula(text) else text
-
-
-def json_text(records: Sequence[Mapping[str, object]] | Mapping[str, object]) -> str:
-    return json.dumps(records, indent=2, ensure_ascii=False) + "\n"
 
 
 def latex_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> str:

@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.json_text import json_text
 from holdfast.store import Store
-from holdfast.store.exporting import csv_text, escaped, json_text, latex_table, latex_text
+from holdfast.store.exporting import csv_text, escaped, latex_table, latex_text
 from holdfast.store.importers import read
 from holdfast.store.published import benchmarks, published
 from holdfast.store.scores import Scores, from_parquet, from_tidy, tidy, to_parquet
