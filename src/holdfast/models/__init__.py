@@ -8,7 +8,8 @@ models.check(classifier, images, labels)                         flags, with wha
 
 from holdfast.models.check import check
 from holdfast.models.classifier import TorchClassifier, load, normalised, prepared, weights_digest, wrap
-from holdfast.models.saved_models import SavedModel, read_card, save_model
+from holdfast.models.header import SavedModel, read_card
+from holdfast.models.saving import save_model
 
 __all__ = [
     "SavedModel",

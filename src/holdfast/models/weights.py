@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.refs import Ref, parse_ref
 from holdfast.core.registry import registry
+from holdfast.models.header import damaged
 
 State = Mapping[str, Tensor]
 TORCH_FILES = (".pt", ".pth", ".bin", ".ckpt", ".tar")
@@ -78,11 +79,6 @@ def fit(net: nn.Module, state: State, *, what: str) -> nn.Module:
         )
     net.load_state_dict({**own, **state})
     return net
-
-
-def damaged(path: Path, why: str) -> HoldfastError:
-    """The error for a file that is cut short or is not what its name says."""
-    return HoldfastError(f"`{path}` is damaged: {why}", hint="copy or download the file again")
 
 
 def _read_safetensors(path: Path) -> State:

@@ -72,7 +72,7 @@ def test_saving_again_gives_the_same_bytes(saved: Path, net: nn.Module) -> None:
 
 
 def test_the_header_needs_neither_torch_nor_the_weights(saved: Path) -> None:
-    folder = Path(sys.modules["holdfast.models.saved_models"].__file__ or "")
+    folder = Path(sys.modules["holdfast.models.header"].__file__ or "")
     code = (
         "import importlib.util, sys\n"
         f"spec = importlib.util.spec_from_file_location('header', {str(folder)!r})\n"

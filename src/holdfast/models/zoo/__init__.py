@@ -9,7 +9,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.registry import register
 from holdfast.core.types import Classifier
 from holdfast.models.file import file_model
-from holdfast.models.saved_models import read_card
+from holdfast.models.header import read_card
 
 FOLDER = Path(__file__).parent
 

@@ -1,0 +1,78 @@
+"""Writing model files: safetensors with the card in the header, so that one file is a whole model."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from torch import Tensor, nn
+
+from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.types import ModelCard
+from holdfast.models.classifier import normalised, weights_digest
+from holdfast.models.weights import architecture as built
+from holdfast.models.weights import fit
+
+
+def save_model(
+    path: str | Path,
+    net: nn.Module,
+    card: ModelCard,
+    *,
+    architecture: str,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+) -> Path:
+    """Writes the bare network (what `architecture` builds) and its card as one file, whole or not at all.
+
+    `card.size`, where given, is the size images are brought to inside the model, as everywhere.
+    """
+    from safetensors.torch import save
+
+    path = Path(path)
+    if path.suffix != ".safetensors":
+        raise Misuse(f"a model file ends in .safetensors, got `{path.name}`")
+    tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in net.state_dict().items()}
+    _must_build(architecture, net, tensors)
+    card = replace(
+        card,
+        source="",
+        weights=weights_digest(normalised(net, mean, std, card.size)),
+        parameters=sum(parameter.numel() for parameter in net.parameters()),
+    )
+    fields = {
+        **asdict(card),
+        "architecture": architecture,
+        "mean": None if mean is None else list(mean),
+        "std": None if std is None else list(std),
+    }
+    _write(path, save(tensors, metadata={"card": json.dumps(fields, sort_keys=True)}))
+    return path
+
+
+def _must_build(architecture: str, net: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """What is written must load again: the architecture's own network takes these tensors."""
+    try:
+        fit(built(architecture).net, tensors, what=f"the {type(net).__name__} to save")
+    except HoldfastError as error:
+        hint = "save the bare network, without its normalisation, and give all its arguments: small-cnn:width=32"
+        raise Misuse(error.problem, hint=hint) from error
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
