@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.models import load
-from holdfast.models import robustbench as source
-from holdfast.models.robustbench import ZooEntry, zoo
+from holdfast.models import robustbench_zoo as source
+from holdfast.models.robustbench_zoo import ZooEntry, zoo
 from holdfast.models.weights import architecture
 
 SMALL = "wide-resnet:depth=10,width=1"

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from holdfast.core.errors import HoldfastError, Misuse, unknown
 from holdfast.core.registry import register
 from holdfast.core.types import Classifier
+from holdfast.models.classifier import Numbers, described
 from holdfast.models.extras import optional
-from holdfast.models.loading import Numbers, described
 from holdfast.models.weights import architecture, fit, read_state
 
 PAPER = "Croce et al. 2020, arXiv:2010.09670"
@@ -62,7 +62,7 @@ def robustbench(
 @cache
 def zoo() -> dict[tuple[str, str, str], ZooEntry]:
     """Every model whose network is defined here, by dataset, threat and name."""
-    text = resources.files("holdfast.models").joinpath("robustbench.csv").read_text(encoding="utf-8")
+    text = resources.files("holdfast.models").joinpath("robustbench_zoo.csv").read_text(encoding="utf-8")
     return {
         (line["dataset"], line["threat"], line["name"]): ZooEntry(
             line["architecture"], _numbers(line["mean"]), _numbers(line["std"]), int(line["size"] or 0) or None
