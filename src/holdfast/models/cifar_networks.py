@@ -82,12 +82,12 @@ def wide_resnet_dm(
     "architecture", "preact-resnet-dm", source="Rebuffi et al. 2021, arXiv:2103.01946; layout of deepmind-research"
 )
 def preact_resnet_dm(
-    *, depth: int = 18, channels: int = 3, classes: int = 10, activation: Activation = "silu"
+    *, depth: int = 18, channels: int = 3, classes: int = 10, width: int = 64, activation: Activation = "silu"
 ) -> nn.Module:
     """Pre-activation ResNet 18 or 34 as DeepMind trains it: SiLU, 3x3 shortcuts, padding of `wide-resnet-dm`."""
     if depth == 50:
         raise Misuse("a pre-activation ResNet is built of depth 18 or 34")
-    return DmPreActResNet(_counts(depth), channels, classes, ACTIVATIONS[activation])
+    return DmPreActResNet(_counts(depth), channels, classes, width, ACTIVATIONS[activation])
 
 
 def _counts(depth: int) -> tuple[int, ...]:
@@ -354,7 +354,7 @@ class DmPreActResNet(nn.Module):
     """`PreActResNet` in DeepMind's layout."""
 
     def __init__(
-        self, counts: Sequence[int], channels: int, classes: int, activation: Callable[[Tensor], Tensor]
+        self, counts: Sequence[int], channels: int, classes: int, width: int, activation: Callable[[Tensor], Tensor]
     ) -> None:
         super().__init__()
 
@@ -362,13 +362,13 @@ class DmPreActResNet(nn.Module):
             return DmPreActBlock(inside, outside, stride, activation)
 
         self.activation = activation
-        self.conv_2d = _conv(channels, 64)
-        self.layer_0 = _stage(block, 64, 64, counts[0], 1)
-        self.layer_1 = _stage(block, 64, 128, counts[1], 2)
-        self.layer_2 = _stage(block, 128, 256, counts[2], 2)
-        self.layer_3 = _stage(block, 256, 512, counts[3], 2)
-        self.batchnorm = nn.BatchNorm2d(512)
-        self.logits = nn.Linear(512, classes)
+        self.conv_2d = _conv(channels, width)
+        self.layer_0 = _stage(block, width, width, counts[0], 1)
+        self.layer_1 = _stage(block, width, 2 * width, counts[1], 2)
+        self.layer_2 = _stage(block, 2 * width, 4 * width, counts[2], 2)
+        self.layer_3 = _stage(block, 4 * width, 8 * width, counts[3], 2)
+        self.batchnorm = nn.BatchNorm2d(8 * width)
+        self.logits = nn.Linear(8 * width, classes)
 
     def forward(self, images: Tensor) -> Tensor:
         features = self.layer_3(self.layer_2(self.layer_1(self.layer_0(self.conv_2d(images)))))
@@ -396,5 +396,6 @@ class DmPreActBlock(nn.Module):
 
 
 def _padded(features: Tensor, conv: nn.Conv2d) -> Tensor:
-    """Padded for a 3x3 convolution as TensorFlow's SAME does: below and to the right alone where it has a stride."""
-    return F.pad(features, (1, 1, 1, 1) if conv.stride[0] == 1 else (0, 1, 0, 1))
+    """Padded for a 3x3 convolution as TensorFlow's SAME does: with stride 2, even sides below and to the right alone."""
+    height, width = ((0 if conv.stride[0] == 2 and side % 2 == 0 else 1) for side in features.shape[-2:])
+    return F.pad(features, (width, 1, height, 1))
