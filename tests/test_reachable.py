@@ -1,4 +1,4 @@
-"""Nothing in `metrics`, `trends` or `boards` is without a way in: from the command line, a page, or a name that a metric has."""
+"""All of `metrics`, `trends` and `boards` has a way in: from the command line, a page, or the name of a metric."""
 
 from __future__ import annotations
 
