@@ -396,6 +396,6 @@ class DmPreActBlock(nn.Module):
 
 
 def _padded(features: Tensor, conv: nn.Conv2d) -> Tensor:
-    """Padded for a 3x3 convolution as TensorFlow's SAME does: with stride 2, even sides below and to the right alone."""
+    """Padded for a 3x3 convolution as SAME of TensorFlow: with stride 2, even sides below and to the right alone."""
     height, width = ((0 if conv.stride[0] == 2 and side % 2 == 0 else 1) for side in features.shape[-2:])
     return F.pad(features, (width, 1, height, 1))
