@@ -12,7 +12,6 @@ from holdfast.core.errors import Misuse
 from holdfast.core.registry import register
 
 HE_PREACT = "He et al. 2016, arXiv:1603.05027; layout of kuangliu/pytorch-cifar"
-REBUFFI = "Rebuffi et al. 2021, arXiv:2103.01946; layout of deepmind-research"
 HE = "He et al. 2016, arXiv:1512.03385; layout of kuangliu/pytorch-cifar"
 Activation = Literal["relu", "silu"]
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "silu": F.silu}
@@ -23,7 +22,7 @@ COUNTS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}
 @register("architecture", "resnet-cifar", source=HE)
 def resnet_cifar(*, depth: int = 50, channels: int = 3, classes: int = 10, width: int = 64) -> nn.Module:
     """ResNet of depth 18, 34 or 50 for small images: a 3x3 stem without pooling; 50 has bottleneck blocks."""
-    return CifarResNet(_counts(depth), channels, classes, width, bottleneck=depth == 50)
+    return CifarResNet(block_counts(depth), channels, classes, width, bottleneck=depth == 50)
 
 
 @register("architecture", "resnet18-cifar", source=HE)
@@ -59,7 +58,7 @@ def preact_resnet_cifar(
     """
     if depth == 50:
         raise Misuse("a pre-activation ResNet is built of depth 18 or 34")
-    return PreActResNet(_counts(depth), channels, classes, width, final_norm, activated_shortcut)
+    return PreActResNet(block_counts(depth), channels, classes, width, final_norm, activated_shortcut)
 
 
 @register("architecture", "wide-resnet", source="Zagoruyko & Komodakis 2016, arXiv:1605.07146; layout of TRADES")
@@ -67,59 +66,39 @@ def wide_resnet(
     *, depth: int = 28, width: int = 10, channels: int = 3, classes: int = 10, activation: Activation = "relu"
 ) -> nn.Module:
     """WideResNet-depth-width for small images, with the names of keys of TRADES' and most public checkpoints."""
-    return WideResNet(_wide_count(depth), width, channels, classes, ACTIVATIONS[activation])
+    return WideResNet(wide_count(depth), width, channels, classes, ACTIVATIONS[activation])
 
 
-@register("architecture", "wide-resnet-dm", source="Gowal et al. 2020, arXiv:2010.03593; layout of deepmind-research")
-def wide_resnet_dm(
-    *, depth: int = 28, width: int = 10, channels: int = 3, classes: int = 10, activation: Activation = "silu"
-) -> nn.Module:
-    """WideResNet-depth-width as DeepMind trains it: SiLU, and strided convolutions padded below and to the right."""
-    return DmWideResNet(_wide_count(depth), width, channels, classes, ACTIVATIONS[activation])
-
-
-@register(
-    "architecture", "preact-resnet-dm", source="Rebuffi et al. 2021, arXiv:2103.01946; layout of deepmind-research"
-)
-def preact_resnet_dm(
-    *, depth: int = 18, channels: int = 3, classes: int = 10, width: int = 64, activation: Activation = "silu"
-) -> nn.Module:
-    """Pre-activation ResNet 18 or 34 as DeepMind trains it: SiLU, 3x3 shortcuts, padding of `wide-resnet-dm`."""
-    if depth == 50:
-        raise Misuse("a pre-activation ResNet is built of depth 18 or 34")
-    return DmPreActResNet(_counts(depth), channels, classes, width, ACTIVATIONS[activation])
-
-
-def _counts(depth: int) -> tuple[int, ...]:
+def block_counts(depth: int) -> tuple[int, ...]:
     if depth not in COUNTS:
         raise Misuse(f"a ResNet for small images has depth {', '.join(map(str, COUNTS))}, got {depth}")
     return COUNTS[depth]
 
 
-def _wide_count(depth: int) -> int:
+def wide_count(depth: int) -> int:
     """Blocks per stage."""
     if depth < 10 or (depth - 4) % 6:
         raise Misuse(f"the depth of a WideResNet is 6 n + 4, such as 28, 34 or 70, got {depth}")
     return (depth - 4) // 6
 
 
-def _conv(inside: int, outside: int, size: int = 3, stride: int = 1, padding: int | None = None) -> nn.Conv2d:
+def plain_conv(inside: int, outside: int, size: int = 3, stride: int = 1, padding: int | None = None) -> nn.Conv2d:
     return nn.Conv2d(inside, outside, size, stride, size // 2 if padding is None else padding, bias=False)
 
 
-def _stage(block: Block, inside: int, outside: int, count: int, stride: int) -> nn.Sequential:
+def stage_of(block: Block, inside: int, outside: int, count: int, stride: int) -> nn.Sequential:
     first = block(inside, outside, stride)
     return nn.Sequential(first, *(block(outside, outside, 1) for _ in range(count - 1)))
 
 
-def _stage_under(name: str, stage: nn.Module) -> nn.Sequential:
+def stage_under(name: str, stage: nn.Module) -> nn.Sequential:
     """The stage one name deeper, as the public keys have it."""
     deeper = nn.Sequential()
     deeper.add_module(name, stage)
     return deeper
 
 
-def _pooled(features: Tensor) -> Tensor:
+def pooled(features: Tensor) -> Tensor:
     return F.adaptive_avg_pool2d(features, 1).flatten(1)
 
 
@@ -130,16 +109,16 @@ class CifarResNet(nn.Module):
         super().__init__()
         grown = 4 if bottleneck else 1
         block: Block = BottleneckBlock if bottleneck else PlainBlock
-        self.conv1, self.bn1 = _conv(channels, width), nn.BatchNorm2d(width)
-        self.layer1 = _stage(block, width, width * grown, counts[0], 1)
-        self.layer2 = _stage(block, width * grown, 2 * width * grown, counts[1], 2)
-        self.layer3 = _stage(block, 2 * width * grown, 4 * width * grown, counts[2], 2)
-        self.layer4 = _stage(block, 4 * width * grown, 8 * width * grown, counts[3], 2)
+        self.conv1, self.bn1 = plain_conv(channels, width), nn.BatchNorm2d(width)
+        self.layer1 = stage_of(block, width, width * grown, counts[0], 1)
+        self.layer2 = stage_of(block, width * grown, 2 * width * grown, counts[1], 2)
+        self.layer3 = stage_of(block, 2 * width * grown, 4 * width * grown, counts[2], 2)
+        self.layer4 = stage_of(block, 4 * width * grown, 8 * width * grown, counts[3], 2)
         self.linear = nn.Linear(8 * width * grown, classes)
 
     def forward(self, images: Tensor) -> Tensor:
         features = F.relu(self.bn1(self.conv1(images)))
-        logits: Tensor = self.linear(_pooled(self.layer4(self.layer3(self.layer2(self.layer1(features))))))
+        logits: Tensor = self.linear(pooled(self.layer4(self.layer3(self.layer2(self.layer1(features))))))
         return logits
 
 
@@ -148,8 +127,8 @@ class PlainBlock(nn.Module):
 
     def __init__(self, inside: int, outside: int, stride: int) -> None:
         super().__init__()
-        self.conv1, self.bn1 = _conv(inside, outside, stride=stride), nn.BatchNorm2d(outside)
-        self.conv2, self.bn2 = _conv(outside, outside), nn.BatchNorm2d(outside)
+        self.conv1, self.bn1 = plain_conv(inside, outside, stride=stride), nn.BatchNorm2d(outside)
+        self.conv2, self.bn2 = plain_conv(outside, outside), nn.BatchNorm2d(outside)
         self.shortcut = _projection(inside, outside, stride)
 
     def forward(self, features: Tensor) -> Tensor:
@@ -162,9 +141,9 @@ class BottleneckBlock(nn.Module):
 
     def __init__(self, inside: int, outside: int, stride: int) -> None:
         super().__init__()
-        self.conv1, self.bn1 = _conv(inside, outside // 4, 1), nn.BatchNorm2d(outside // 4)
-        self.conv2, self.bn2 = _conv(outside // 4, outside // 4, stride=stride), nn.BatchNorm2d(outside // 4)
-        self.conv3, self.bn3 = _conv(outside // 4, outside, 1), nn.BatchNorm2d(outside)
+        self.conv1, self.bn1 = plain_conv(inside, outside // 4, 1), nn.BatchNorm2d(outside // 4)
+        self.conv2, self.bn2 = plain_conv(outside // 4, outside // 4, stride=stride), nn.BatchNorm2d(outside // 4)
+        self.conv3, self.bn3 = plain_conv(outside // 4, outside, 1), nn.BatchNorm2d(outside)
         self.shortcut = _projection(inside, outside, stride)
 
     def forward(self, features: Tensor) -> Tensor:
@@ -176,7 +155,7 @@ class BottleneckBlock(nn.Module):
 def _projection(inside: int, outside: int, stride: int) -> nn.Sequential:
     if stride == 1 and inside == outside:
         return nn.Sequential()
-    return nn.Sequential(_conv(inside, outside, 1, stride), nn.BatchNorm2d(outside))
+    return nn.Sequential(plain_conv(inside, outside, 1, stride), nn.BatchNorm2d(outside))
 
 
 class ThinResNet(nn.Module):
@@ -184,15 +163,15 @@ class ThinResNet(nn.Module):
 
     def __init__(self, count: int, channels: int, classes: int, width: int) -> None:
         super().__init__()
-        self.conv1, self.bn1 = _conv(channels, width), nn.BatchNorm2d(width)
-        self.layer1 = _stage(ThinBlock, width, width, count, 1)
-        self.layer2 = _stage(ThinBlock, width, 2 * width, count, 2)
-        self.layer3 = _stage(ThinBlock, 2 * width, 4 * width, count, 2)
+        self.conv1, self.bn1 = plain_conv(channels, width), nn.BatchNorm2d(width)
+        self.layer1 = stage_of(ThinBlock, width, width, count, 1)
+        self.layer2 = stage_of(ThinBlock, width, 2 * width, count, 2)
+        self.layer3 = stage_of(ThinBlock, 2 * width, 4 * width, count, 2)
         self.linear = nn.Linear(4 * width, classes)
 
     def forward(self, images: Tensor) -> Tensor:
         features = self.layer3(self.layer2(self.layer1(F.relu(self.bn1(self.conv1(images))))))
-        logits: Tensor = self.linear(_pooled(features))
+        logits: Tensor = self.linear(pooled(features))
         return logits
 
 
@@ -201,8 +180,8 @@ class ThinBlock(nn.Module):
 
     def __init__(self, inside: int, outside: int, stride: int) -> None:
         super().__init__()
-        self.conv1, self.bn1 = _conv(inside, outside, stride=stride), nn.BatchNorm2d(outside)
-        self.conv2, self.bn2 = _conv(outside, outside), nn.BatchNorm2d(outside)
+        self.conv1, self.bn1 = plain_conv(inside, outside, stride=stride), nn.BatchNorm2d(outside)
+        self.conv2, self.bn2 = plain_conv(outside, outside), nn.BatchNorm2d(outside)
         self.stride, self.padding = stride, (outside - inside) // 2
 
     def forward(self, features: Tensor) -> Tensor:
@@ -228,11 +207,11 @@ class PreActResNet(nn.Module):
         def block(inside: int, outside: int, stride: int) -> nn.Module:
             return PreActBlock(inside, outside, stride, activated_shortcut)
 
-        self.conv1 = _conv(channels, width)
-        self.layer1 = _stage(block, width, width, counts[0], 1)
-        self.layer2 = _stage(block, width, 2 * width, counts[1], 2)
-        self.layer3 = _stage(block, 2 * width, 4 * width, counts[2], 2)
-        self.layer4 = _stage(block, 4 * width, 8 * width, counts[3], 2)
+        self.conv1 = plain_conv(channels, width)
+        self.layer1 = stage_of(block, width, width, counts[0], 1)
+        self.layer2 = stage_of(block, width, 2 * width, counts[1], 2)
+        self.layer3 = stage_of(block, 2 * width, 4 * width, counts[2], 2)
+        self.layer4 = stage_of(block, 4 * width, 8 * width, counts[3], 2)
         self.bn = nn.BatchNorm2d(8 * width) if final_norm else None
         self.linear = nn.Linear(8 * width, classes)
 
@@ -240,7 +219,7 @@ class PreActResNet(nn.Module):
         features = self.layer4(self.layer3(self.layer2(self.layer1(self.conv1(images)))))
         if self.bn is not None:
             features = F.relu(self.bn(features))
-        logits: Tensor = self.linear(_pooled(features))
+        logits: Tensor = self.linear(pooled(features))
         return logits
 
 
@@ -249,11 +228,11 @@ class PreActBlock(nn.Module):
 
     def __init__(self, inside: int, outside: int, stride: int, activated_shortcut: bool) -> None:
         super().__init__()
-        self.bn1, self.conv1 = nn.BatchNorm2d(inside), _conv(inside, outside, stride=stride)
-        self.bn2, self.conv2 = nn.BatchNorm2d(outside), _conv(outside, outside)
+        self.bn1, self.conv1 = nn.BatchNorm2d(inside), plain_conv(inside, outside, stride=stride)
+        self.bn2, self.conv2 = nn.BatchNorm2d(outside), plain_conv(outside, outside)
         self.activated_shortcut, self.shortcut = activated_shortcut, nn.Sequential()
         if stride != 1 or inside != outside:
-            self.shortcut.append(_conv(inside, outside, 1, stride))
+            self.shortcut.append(plain_conv(inside, outside, 1, stride))
 
     def forward(self, features: Tensor) -> Tensor:
         active = F.relu(self.bn1(features))
@@ -274,16 +253,16 @@ class WideResNet(nn.Module):
             return WideBlock(inside, outside, stride, activation)
 
         self.activation = activation
-        self.conv1 = _conv(channels, 16)
-        self.block1 = _stage_under("layer", _stage(block, 16, 16 * width, count, 1))
-        self.block2 = _stage_under("layer", _stage(block, 16 * width, 32 * width, count, 2))
-        self.block3 = _stage_under("layer", _stage(block, 32 * width, 64 * width, count, 2))
+        self.conv1 = plain_conv(channels, 16)
+        self.block1 = stage_under("layer", stage_of(block, 16, 16 * width, count, 1))
+        self.block2 = stage_under("layer", stage_of(block, 16 * width, 32 * width, count, 2))
+        self.block3 = stage_under("layer", stage_of(block, 32 * width, 64 * width, count, 2))
         self.bn1 = nn.BatchNorm2d(64 * width)
         self.fc = nn.Linear(64 * width, classes)
 
     def forward(self, images: Tensor) -> Tensor:
         features = self.block3(self.block2(self.block1(self.conv1(images))))
-        logits: Tensor = self.fc(_pooled(self.activation(self.bn1(features))))
+        logits: Tensor = self.fc(pooled(self.activation(self.bn1(features))))
         return logits
 
 
@@ -293,109 +272,12 @@ class WideBlock(nn.Module):
     def __init__(self, inside: int, outside: int, stride: int, activation: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
         self.activation = activation
-        self.bn1, self.conv1 = nn.BatchNorm2d(inside), _conv(inside, outside, stride=stride)
-        self.bn2, self.conv2 = nn.BatchNorm2d(outside), _conv(outside, outside)
-        self.convShortcut = _conv(inside, outside, 1, stride) if inside != outside else None
+        self.bn1, self.conv1 = nn.BatchNorm2d(inside), plain_conv(inside, outside, stride=stride)
+        self.bn2, self.conv2 = nn.BatchNorm2d(outside), plain_conv(outside, outside)
+        self.convShortcut = plain_conv(inside, outside, 1, stride) if inside != outside else None
 
     def forward(self, features: Tensor) -> Tensor:
         active = self.activation(self.bn1(features))
         branch: Tensor = self.conv2(self.activation(self.bn2(self.conv1(active))))
         shortcut: Tensor = features if self.convShortcut is None else self.convShortcut(active)
         return branch + shortcut
-
-
-class DmWideResNet(nn.Module):
-    """`WideResNet` in DeepMind's layout."""
-
-    def __init__(
-        self, count: int, width: int, channels: int, classes: int, activation: Callable[[Tensor], Tensor]
-    ) -> None:
-        super().__init__()
-
-        def block(inside: int, outside: int, stride: int) -> nn.Module:
-            return DmWideBlock(inside, outside, stride, activation)
-
-        def stage(inside: int, outside: int, stride: int) -> nn.Module:
-            return _stage_under("block", _stage(block, inside, outside, count, stride))
-
-        self.activation = activation
-        self.init_conv = _conv(channels, 16)
-        self.layer = nn.Sequential(
-            stage(16, 16 * width, 1), stage(16 * width, 32 * width, 2), stage(32 * width, 64 * width, 2)
-        )
-        self.batchnorm = nn.BatchNorm2d(64 * width)
-        self.logits = nn.Linear(64 * width, classes)
-
-    def forward(self, images: Tensor) -> Tensor:
-        features = self.activation(self.batchnorm(self.layer(self.init_conv(images))))
-        logits: Tensor = self.logits(_pooled(features))
-        return logits
-
-
-class DmWideBlock(nn.Module):
-    """`WideBlock` in DeepMind's layout."""
-
-    def __init__(self, inside: int, outside: int, stride: int, activation: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.activation = activation
-        self.batchnorm_0, self.conv_0 = nn.BatchNorm2d(inside), _conv(inside, outside, 3, stride, padding=0)
-        self.batchnorm_1, self.conv_1 = nn.BatchNorm2d(outside), _conv(outside, outside)
-        self.shortcut = _conv(inside, outside, 1, stride) if inside != outside else None
-
-    def forward(self, features: Tensor) -> Tensor:
-        active = self.activation(self.batchnorm_0(features))
-        branch = self.activation(self.batchnorm_1(self.conv_0(_padded(active, self.conv_0))))
-        shortcut: Tensor = features if self.shortcut is None else self.shortcut(active)
-        result: Tensor = shortcut + self.conv_1(branch)
-        return result
-
-
-class DmPreActResNet(nn.Module):
-    """`PreActResNet` in DeepMind's layout."""
-
-    def __init__(
-        self, counts: Sequence[int], channels: int, classes: int, width: int, activation: Callable[[Tensor], Tensor]
-    ) -> None:
-        super().__init__()
-
-        def block(inside: int, outside: int, stride: int) -> nn.Module:
-            return DmPreActBlock(inside, outside, stride, activation)
-
-        self.activation = activation
-        self.conv_2d = _conv(channels, width)
-        self.layer_0 = _stage(block, width, width, counts[0], 1)
-        self.layer_1 = _stage(block, width, 2 * width, counts[1], 2)
-        self.layer_2 = _stage(block, 2 * width, 4 * width, counts[2], 2)
-        self.layer_3 = _stage(block, 4 * width, 8 * width, counts[3], 2)
-        self.batchnorm = nn.BatchNorm2d(8 * width)
-        self.logits = nn.Linear(8 * width, classes)
-
-    def forward(self, images: Tensor) -> Tensor:
-        features = self.layer_3(self.layer_2(self.layer_1(self.layer_0(self.conv_2d(images)))))
-        logits: Tensor = self.logits(_pooled(self.activation(self.batchnorm(features))))
-        return logits
-
-
-class DmPreActBlock(nn.Module):
-    """`PreActBlock` in DeepMind's layout: the shortcut is a 3x3 convolution of the block's input."""
-
-    def __init__(self, inside: int, outside: int, stride: int, activation: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.activation = activation
-        self.batchnorm_0, self.conv_2d_1 = nn.BatchNorm2d(inside), _conv(inside, outside, 3, stride, padding=0)
-        self.batchnorm_1, self.conv_2d_2 = nn.BatchNorm2d(outside), _conv(outside, outside)
-        changes = stride != 1 or inside != outside
-        self.shortcut = _conv(inside, outside, 3, stride, padding=0) if changes else None
-
-    def forward(self, features: Tensor) -> Tensor:
-        active = self.activation(self.batchnorm_0(features))
-        branch = self.activation(self.batchnorm_1(self.conv_2d_1(_padded(active, self.conv_2d_1))))
-        shortcut: Tensor = features if self.shortcut is None else self.shortcut(_padded(features, self.shortcut))
-        result: Tensor = shortcut + self.conv_2d_2(branch)
-        return result
-
-
-def _padded(features: Tensor, conv: nn.Conv2d) -> Tensor:
-    """Padded for a 3x3 convolution as SAME of TensorFlow: with stride 2, even sides below and to the right alone."""
-    height, width = ((0 if conv.stride[0] == 2 and side % 2 == 0 else 1) for side in features.shape[-2:])
-    return F.pad(features, (width, 1, height, 1))
