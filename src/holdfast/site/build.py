@@ -11,12 +11,12 @@ from pathlib import Path
 
 import jinja2
 
+from holdfast.boards.board_list import Unmade, board_suites, filled_by
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_text import json_text
 from holdfast.core.suites import Suite
-from holdfast.metrics.board_list import Unmade, board_suites, filled_by
 from holdfast.site import cells, site_folder, wording
-from holdfast.site.boards import BoardPage, board_page
+from holdfast.site.board_pages import BoardPage, board_page
 from holdfast.site.policy import plotly_script as _plotly
 from holdfast.site.report import BoardRank, report_html, template_environment
 from holdfast.site.scripts import inline_json, script

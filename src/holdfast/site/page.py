@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from holdfast.core.types import ModelCard
 from holdfast.site import wording
-from holdfast.site.again import Setup, Totals, setups, totals
 from holdfast.site.cautions import Cautions, cautions_of
 from holdfast.site.figures import Figure, letters, report_figures
 from holdfast.site.headline import headline
 from holdfast.site.model_results import MeasuredRun, ModelResults, OtherRun
 from holdfast.site.next_step import NextStep, next_step
 from holdfast.site.report_verdict import Verdict, verdict
+from holdfast.site.reproduce import Setup, Totals, setups, totals
 from holdfast.site.shown_samples import PICTURE_BYTES, ShownSample, picked
 from holdfast.site.statements import TOPICS, Statement, caution_statement, comparison_statement, statements
 

@@ -19,7 +19,8 @@ from holdfast.core.types import Score
 from holdfast.core.values import split
 from holdfast.metrics.accuracy import aligned
 from holdfast.metrics.averages import mean_of
-from holdfast.metrics.means import SampledValues, correlation_of_means, mean_of_values, mean_over
+from holdfast.metrics.mean_over_radii import SWEEP, over_radii, radii_survived
+from holdfast.metrics.means import SampledValues, correlation_of_means, mean_over
 from holdfast.metrics.multi_attack import (
     CLEAN,
     Battery,
@@ -28,7 +29,7 @@ from holdfast.metrics.multi_attack import (
     knowledge,
     trained_strengths,
 )
-from holdfast.metrics.radius_curves import smallest_radii, stands
+from holdfast.metrics.radius_curves import stands
 from holdfast.metrics.scopes import OfBattery, OfRuns, is_over_models, metric_of
 from holdfast.metrics.summary import Line
 from holdfast.store.files import Unusable
@@ -40,7 +41,6 @@ ABOVE = "effective-robustness"
 OVER_RADII = "mean-over-radii"
 STAYS = "prediction-agreement"
 LOWEST = "lowest"
-SWEEP = "sweep"
 ABSENT_BEST = f"{BEST} is not in this store: `holdfast import multirobustbench FOLDER` brings it"
 
 Floats = NDArray[np.float64]
@@ -157,20 +157,6 @@ def _mean_of_terms(column: Column, terms: Sequence[Sequence[str]], runs: Runs, r
     if not column.score and len(terms) == 1 == len(terms[0]):
         return runs.lines[terms[0][0]].accuracy
     return mean_over(samples())
-
-
-def over_radii(rows: Rows) -> Score:
-    """Accuracy under a sweep, averaged over its radii."""
-    return mean_of_values(_over_radii(rows))
-
-
-def _over_radii(rows: Rows) -> Floats:
-    """The share of a sweep's radii at which each sample stands."""
-    swept = [change for change in rows.footer.changes if change.name == SWEEP]
-    if not swept:
-        raise HoldfastError(f"`{rows.footer.scenario}` is no sweep", hint="write it as `sweep:attack=(…),radii=[…]`")
-    radii = np.array(swept[-1].args["radii"], dtype=np.float32)  # as rows hold them
-    return np.asarray((smallest_radii(rows)[:, None] > radii[None]).mean(axis=1))
 
 
 def above_line(
@@ -312,6 +298,6 @@ def _outcomes(scenario: str, entries: Sequence[Strength], runs: Runs) -> dict[St
 
 PER_SAMPLE: dict[str, Callable[[Rows, Rows | None], Floats]] = {
     "": lambda rows, _: rows.correct.astype(np.float64),
-    OVER_RADII: lambda rows, _: _over_radii(rows),
+    OVER_RADII: lambda rows, _: radii_survived(rows),
     STAYS: lambda rows, before: _stays(rows, before),
 }

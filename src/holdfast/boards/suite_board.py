@@ -1,7 +1,7 @@
 """Boards: the scores of a suite for every model that has them, printed in a paper, imported, or measured here.
 
 A mean over missing cells is never shown as a score: the cell says how many there are of how many, and the entry is
-marked incomplete. What is no mean is made in `metrics.columns`.
+marked incomplete. What is no mean is made in `boards.column_scores`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from holdfast.core.errors import Misuse, unknown
-from holdfast.core.refs import parse_ref
-from holdfast.core.registry import registry
-from holdfast.core.suites import Column, Suite
-from holdfast.core.table import Table
-from holdfast.core.types import Score
-from holdfast.metrics.columns import (
+from holdfast.boards.column_scores import (
     ABOVE,
     BEST,
     LOWEST,
@@ -30,16 +24,20 @@ from holdfast.metrics.columns import (
     made_of,
     mean_of_columns,
 )
-from holdfast.metrics.entries import IMPORTED, MEASURED, PUBLISHED, Board, Cell, Entry
-from holdfast.metrics.listed import battery_of, listed, sources_of
-from holdfast.metrics.merging import Listing, merged, ranked, score_of
-from holdfast.metrics.over_models import over_models
-from holdfast.metrics.provenance import scenarios_of
+from holdfast.boards.entries import IMPORTED, MEASURED, PUBLISHED, Board, Cell, Entry
+from holdfast.boards.merging import Listing, merged, ranked
+from holdfast.boards.over_models import over_models
+from holdfast.boards.provenance import scenarios_of
+from holdfast.boards.table_entries import listed, sources_of
+from holdfast.core.errors import Misuse, unknown
+from holdfast.core.refs import parse_ref
+from holdfast.core.registry import registry
+from holdfast.core.suites import Column, Suite
+from holdfast.core.table import Table
+from holdfast.core.types import Score
 from holdfast.metrics.summary import lines
 from holdfast.store.published import aliases, benchmarks, published
 from holdfast.store.store import Store
-
-__all__ = ["BEST", "Board", "Cell", "Entry", "battery_of", "board", "from_rows", "score_of"]
 
 NAMED = (*RATIOS, ABOVE, OVER_RADII, LOWEST)
 Spelling = Callable[[str], str]

@@ -9,14 +9,14 @@ from functools import partial
 
 import numpy as np
 
+from holdfast.boards.column_scores import Runs
+from holdfast.boards.over_models import rows_by_model
+from holdfast.boards.suite_board import board
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import registry
 from holdfast.core.suites import Suite
 from holdfast.core.table import Table
 from holdfast.core.types import Score
-from holdfast.metrics.board import board
-from holdfast.metrics.columns import Runs
-from holdfast.metrics.over_models import rows_by_model
 from holdfast.metrics.scopes import OfAnswers, OfBattery, OfRuns, OfTable, metric_of, unit_of, written
 from holdfast.metrics.summary import lines
 from holdfast.store.files import Unusable

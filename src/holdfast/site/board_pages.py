@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from holdfast.boards.board_text import Style
+from holdfast.boards.entries import IMPORTED, Board, Cell, Entry, Other
+from holdfast.boards.provenance import Basis, bases, scenarios_of, settings_of
+from holdfast.boards.suite_board import board, tables_of
 from holdfast.core.suites import Column, Suite
-from holdfast.metrics.board import board, tables_of
-from holdfast.metrics.cells import Style
-from holdfast.metrics.entries import IMPORTED, Board, Cell, Entry, Other
-from holdfast.metrics.provenance import Basis, bases, scenarios_of, settings_of
 from holdfast.metrics.summary import Line
 from holdfast.site import cells
 from holdfast.site.plots import Plot, plots_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from holdfast.boards.suite_board import tables_of
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.suites import Column, Suite, load_suite, published_lists, suites
-from holdfast.metrics.board import tables_of
 from holdfast.store.published import benchmarks, published, settings
 from holdfast.store.scores import Scores
 from holdfast.store.store import Store

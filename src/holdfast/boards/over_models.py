@@ -20,7 +20,7 @@ from holdfast.store.rows import Rows
 from holdfast.store.store import Store
 
 if TYPE_CHECKING:
-    from holdfast.metrics.entries import Entry
+    from holdfast.boards.entries import Entry
 
 
 def over_models(
