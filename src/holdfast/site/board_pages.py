@@ -15,7 +15,7 @@ from holdfast.core.suites import Column, Suite
 from holdfast.metrics.summary import Line
 from holdfast.site import cells
 from holdfast.site.plots import Plot, plots_of
-from holdfast.site.reading import Reading
+from holdfast.site.site_store import SiteStore
 from holdfast.site.slugs import slug
 from holdfast.site.sources import paper
 from holdfast.store.files import Unusable
@@ -68,7 +68,7 @@ class BoardPage:
         return replace(self, plots=())
 
 
-def board_page(suite: Suite, store: Reading, *, spelled: Callable[[str], str]) -> BoardPage:
+def board_page(suite: Suite, store: SiteStore, *, spelled: Callable[[str], str]) -> BoardPage:
     """The board with what each of its cells rests on; damaged runs are left out."""
     try:
         return _made(suite, store, spelled)
@@ -77,7 +77,7 @@ def board_page(suite: Suite, store: Reading, *, spelled: Callable[[str], str]) -
         return _made(suite, store, spelled)
 
 
-def _made(suite: Suite, store: Reading, spelled: Callable[[str], str]) -> BoardPage:
+def _made(suite: Suite, store: SiteStore, spelled: Callable[[str], str]) -> BoardPage:
     shown = board(suite, store, spelled=spelled)
     listed = {name for entry in shown.entries for name in entry.names}
     every = bases(suite, store, spelled=spelled) if shown.entries else {}
