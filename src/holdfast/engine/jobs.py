@@ -41,8 +41,8 @@ from holdfast.engine.order import chosen_samples
 from holdfast.engine.shards import ImageCache, LogitCache
 from holdfast.engine.trials import flags_on
 from holdfast.models import TorchClassifier, load
-from holdfast.models.answering import answering, map_digest
 from holdfast.models.fast import Speed
+from holdfast.models.label_mapped import answering, map_digest
 from holdfast.store import Rows, Store
 from holdfast.store.footer import Footer
 
