@@ -19,8 +19,9 @@ from holdfast.cli.progress import LogLines
 from holdfast.core.registry import registry
 from holdfast.core.suites import load_suite
 from holdfast.engine.device import Width, full_precision, pick_device
-from holdfast.engine.evaluate import evaluate, expected
+from holdfast.engine.evaluate import evaluate
 from holdfast.engine.jobs import ModelLoader, RunOptions
+from holdfast.engine.plan import expected
 from holdfast.engine.shards import on_device
 from holdfast.engine.watch import SilentWatcher
 from holdfast.store import Store

@@ -27,7 +27,7 @@ from holdfast.core.rounding import percent
 
 if TYPE_CHECKING:
     from holdfast.core.suites import Suite
-    from holdfast.engine.evaluate import Outcome
+    from holdfast.engine.evaluate import Engine, Outcome
     from holdfast.models.fast import Speed
     from holdfast.store import Store
 
@@ -217,45 +217,29 @@ def evaluate_command(
     json: JsonOption = False,
 ) -> None:
     """Measure models under scenarios. What is done is not done again; Ctrl-C is safe and the same command resumes."""
-    from dataclasses import asdict
-
     from holdfast.cli.progress import watching
     from holdfast.engine.evaluate import evaluate
-    from holdfast.engine.jobs import RunOptions
     from holdfast.metrics.summary import line
 
-    if engine not in ("local", "ray"):
-        raise Misuse(f"--engine is local or ray, got `{engine}`")
-    if engine == "local" and (address is not None or actors is not None):
-        raise Misuse("--address and --actors are for --engine ray")
     chosen, scenarios = _scenarios(suite, scenario, dataset, part or ())
     kept = open_store(store)
-    options = RunOptions(
-        seed,
-        samples or (chosen.samples if chosen else None),
-        parse_share(precision, "--precision"),
-        batch_size,
-        cast("Speed", speed),
-    )
     with watching(quiet=quiet) as watcher:
-        if engine == "ray":
-            from holdfast.engine.ray.driver import evaluate_on_ray
-
-            outcomes = evaluate_on_ray(
-                models,
-                scenarios,
-                store=kept,
-                options=options,
-                pictures=pictures,
-                watcher=watcher,
-                address=address,
-                actors=actors,
-                device=device,
-            )
-        else:
-            outcomes = evaluate(
-                models, scenarios, store=kept, **asdict(options), device=device, pictures=pictures, watcher=watcher
-            )
+        outcomes = evaluate(
+            models,
+            scenarios,
+            store=kept,
+            seed=seed,
+            samples=samples or (chosen.samples if chosen else None),
+            precision=parse_share(precision, "--precision"),
+            device=device,
+            batch_size=batch_size,
+            speed=cast("Speed", speed),
+            pictures=pictures,
+            watcher=watcher,
+            engine=cast("Engine", engine),
+            address=address,
+            actors=actors,
+        )
     if json:
         print_json(
             [

@@ -258,13 +258,14 @@ def fitness(name: str) -> Fitness:
 
 def _effort(scenarios: Sequence[Scenario], samples: int | None) -> tuple[float, float | None, str]:
     """Passes through the model at most, forward and backward, and the seconds they take here for a model at hand."""
+    from holdfast.engine.jobs import scenario_cost
+
     total, seconds, model = 0.0, 0.0, ""
     is_timed = bool(scenarios)
     for scenario in scenarios:
         card, there = _opened(str(scenario.dataset))
-        costs = [registry.build(part).cost for part in scenario.changes]
-        n = min(there, samples or there)
-        forwards, backwards = n * (1 + sum(cost.forwards for cost in costs)), n * sum(cost.backwards for cost in costs)
+        cost, n = scenario_cost(scenario), min(there, samples or there)
+        forwards, backwards = n * cost.forwards, n * cost.backwards
         total += forwards + backwards
         timed = _pace(card.channels, card.size)
         if timed is None:

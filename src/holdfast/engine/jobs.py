@@ -22,7 +22,7 @@ from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse, unknown
 from holdfast.core.labels import LabelMap
 from holdfast.core.refs import Ref, Run, Scenario
 from holdfast.core.registry import LARGEST, registry
-from holdfast.core.types import Change, Classifier, Dataset, DatasetCard, Flag, ModelCard
+from holdfast.core.types import Change, Classifier, Cost, Dataset, DatasetCard, Flag, ModelCard
 from holdfast.core.values import number_text, shortened
 from holdfast.engine.behaviour import (
     ForwardOnly,
@@ -317,6 +317,12 @@ def read_scenarios(scenarios: Sequence[str | Scenario]) -> list[Scenario]:
 
 def _once(items: Sequence[Item], key: Callable[[Item], str]) -> list[Item]:
     return list({key(item): item for item in items}.values())
+
+
+def scenario_cost(scenario: Scenario) -> Cost:
+    """Passes that a sample takes at most, with the one that scores it."""
+    costs = [registry.build(part).cost for part in scenario.changes]
+    return Cost(1 + sum(cost.forwards for cost in costs), sum(cost.backwards for cost in costs))
 
 
 def as_holdfast_error(error: BaseException) -> HoldfastError:
