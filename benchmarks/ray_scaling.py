@@ -19,7 +19,7 @@ from holdfast.core.refs import Run, Scenario
 from holdfast.core.types import Score
 from holdfast.engine.evaluate import Outcome, evaluate
 from holdfast.engine.ray import driver
-from holdfast.engine.watch import Expected, SilentWatcher
+from holdfast.engine.watch import Expected, Watcher
 
 MODEL = "fashion-at-linf"
 SCENARIOS = ("fashion-mnist-2k+pgd-linf:radius=8/255,steps=20", "fashion-mnist-2k+fog:severity=3+pgd-l2:steps=20")
@@ -34,7 +34,7 @@ class Gathered(driver.Driver):
         return super().outcomes(scenarios, models)
 
 
-class Clock(SilentWatcher):
+class Clock(Watcher):
     """When all actors were ready, and when the last run ended."""
 
     ready = ended_at = 0.0

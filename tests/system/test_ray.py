@@ -20,7 +20,7 @@ import torch
 from holdfast.core.errors import Absent
 from holdfast.core.refs import Run
 from holdfast.engine.evaluate import Outcome, evaluate
-from holdfast.engine.watch import SilentWatcher
+from holdfast.engine.watch import Watcher
 from holdfast.store import Footer, Rows, Store
 
 pytest.importorskip("ray")
@@ -81,7 +81,7 @@ def on_ray(models: list[str], scenarios: list[str], store: str, **more: Any) -> 
         "samples": 1000,
         "batch_size": 16,
         "pictures": 2,
-        "watcher": SilentWatcher(),
+        "watcher": Watcher(),
         "actors": 2,
     }
     return evaluate(models, scenarios, store=store, engine="ray", **(settings | more))
@@ -104,7 +104,7 @@ def alone() -> Rows | None:
     return outcome.rows
 
 
-class Acting(SilentWatcher):
+class Acting(Watcher):
     """Does something once, as soon as it can: `act` says whether it did."""
 
     def __init__(self, act: Callable[[], bool]) -> None:

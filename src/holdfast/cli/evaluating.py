@@ -57,7 +57,7 @@ SpeedOption = Annotated[
     ),
 ]
 BatchOption = Annotated[
-    int | None, typer.Option("--batch-size", help="Samples in flight; found by itself if not given.")
+    int | None, typer.Option("--batch-size", help="Samples at once; chosen by memory if not given.")
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")]
 
@@ -188,10 +188,10 @@ def plan_command(
     counts = {
         state: sum(run.state == state for run in planned) for state in ("done", "under way", "to do", "cannot run")
     }
-    said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+    summary = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
     unknown = sum(run.seconds is None and run.problem is None for run in planned)
     aside = f" beside {unknown} runs without a recorded pace" if unknown else ""
-    out.print(f"\n{said}; at most {seconds_text(rest)} left{aside}. Attacks end early on samples they break.")
+    out.print(f"\n{summary}; at most {seconds_text(rest)} left{aside}. Attacks end early on samples they break.")
 
 
 def evaluate_command(
@@ -338,13 +338,13 @@ def _stand(suite: Suite, store: Store, models: list[str]) -> None:
     print_table(["model", *titles], rows, right=titles)
     by = next(column.title or column.name for column in made.columns if column.name == made.sort)
     for entry in own:
-        place = standing(made, entry.model)
-        if place is None:
+        rank = standing(made, entry.model)
+        if rank is None:
             out.print(f"{entry.model} is not ranked by {by}: it lacks {entry.missing}", markup=False)
             continue
-        between = "" if place.low == place.high else f" (its interval allows {place.low} to {place.high})"
-        others = f"; {place.published} of the others are published" if place.published else ""
-        out.print(f"{entry.model} is {place.rank} of {place.of} by {by}{between}{others}", markup=False)
+        between = "" if rank.low == rank.high else f" (its interval allows {rank.low} to {rank.high})"
+        others = f"; {rank.published} of the others are published" if rank.published else ""
+        out.print(f"{entry.model} is {rank.rank} of {rank.of} by {by}{between}{others}", markup=False)
     company = [model for model in suite.models if model not in {entry.model for entry in made.entries}]
     if company and not suite.is_moved:
         out.print(f"to compare with: holdfast evaluate {' '.join(company)} --suite {suite.name}", markup=False)

@@ -176,7 +176,7 @@ class Evaluation:
     def __post_init__(self) -> None:
         ids = self.job.dataset.ids
         self.order = [ids[i] for i in self.job.order]
-        self.place = {name: i for i, name in enumerate(self.order)}
+        self.position = {name: i for i, name in enumerate(self.order)}
         self.ledger = Ledger.empty(len(self.order), self.job.run.precision)
         self.size = shard_size(self.width.value)  # stays, though the width may shrink
         self.faults: list[NotRead] = []
@@ -245,8 +245,8 @@ class Evaluation:
         """Writes the run's rows from its pieces, and some samples as pictures."""
         order = self.order[: self.ledger.reached()]
         pieces = needed(self.kept, order)
-        place = {name: i for i, name in enumerate(self.job.dataset.ids)}
-        rows = self.store.finish(pieces, sorted(order, key=place.__getitem__), self._final_footer(pieces, order))
+        position = {name: i for i, name in enumerate(self.job.dataset.ids)}
+        rows = self.store.finish(pieces, sorted(order, key=position.__getitem__), self._final_footer(pieces, order))
         if pictures:
             add_pictures(self.store, self.job, rows, self.device, self.width, pictures)
         return rows
@@ -264,7 +264,7 @@ class Evaluation:
         """Measures shard after shard. A GPU works on the next one while the rows of the last are made."""
         ahead = self.device.type == "cuda" and all(ref.kind != "attack" for ref, _ in self.job.changes)
         setting, under_way = self.job.setting(self.device), deque[Measured]()
-        divided = [self.job.order[places.start : places.stop] for places in self.missing()]
+        divided = [self.job.order[span.start : span.stop] for span in self.missing()]
         begun = time.perf_counter()
         with contextlib.closing(shards_ahead(self.job.dataset, divided)) as shards:
             for shard in shards:
@@ -321,7 +321,7 @@ class Evaluation:
             SavedLoops(
                 self.store.saved_state(key, name),
                 lambda data: self.store.save_state(key, name, data),
-                lambda said: self.watcher.working(self.job.run, said),
+                lambda text: self.watcher.working(self.job.run, text),
             )
         ):
             yield
@@ -342,8 +342,8 @@ class Evaluation:
         return rows
 
     def _enter(self, rows: Rows) -> None:
-        known = [(self.place[name], i) for i, name in enumerate(rows.ids) if name in self.place]
-        self.ledger.enter([place for place, _ in known], rows.correct[[i for _, i in known]])
+        known = [(self.position[name], i) for i, name in enumerate(rows.ids) if name in self.position]
+        self.ledger.enter([position for position, _ in known], rows.correct[[i for _, i in known]])
 
     def _keep(self, fresh: list[Rows]) -> None:
         """Writes finished shards, so that whatever happens next they are there."""

@@ -26,7 +26,7 @@ from holdfast.engine.ray.actor import JobContext, portable
 from holdfast.engine.ray.cluster import actor_device, device_count
 from holdfast.engine.ray.driver import evaluate_on_ray
 from holdfast.engine.ray.tasks import ActorTask, ModelQueues, RunHandle, RunRequest
-from holdfast.engine.watch import SilentWatcher
+from holdfast.engine.watch import Watcher
 from holdfast.models import wrap
 from holdfast.store import Footer, Rows, Store
 from holdfast.store.files import NoRoom
@@ -52,7 +52,7 @@ def store(tmp_path: Path) -> Store:
     return Store(str(tmp_path / "store"))
 
 
-class Telling(SilentWatcher):
+class Telling(Watcher):
     """Remembers what it was told."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ def on_fake(
     **more: object,
 ) -> list[Outcome]:
     monkeypatch.setattr(driver, "installed_ray", lambda: fake)
-    settings: dict[str, object] = {"pictures": 0, "watcher": SilentWatcher(), "device": "auto", "actors": 2} | more
+    settings: dict[str, object] = {"pictures": 0, "watcher": Watcher(), "device": "auto", "actors": 2} | more
     requested = read_models(models), read_scenarios(scenarios)  # type: ignore[arg-type]
     return evaluate_on_ray(*requested, store=store, options=options or RunOptions(), **settings)  # type: ignore[arg-type]
 
@@ -367,7 +367,7 @@ def test_actors_that_never_start_end_the_job_in_words(
 def test_ray_is_asked_for_where_it_is_absent(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(HoldfastError, match="not installed") as caught:
-        evaluate_on_ray([], [], store, RunOptions(), "auto", 0, SilentWatcher())
+        evaluate_on_ray([], [], store, RunOptions(), "auto", 0, Watcher())
     assert 'pip install "holdfast[ray]"' in str(caught.value)
 
 

@@ -28,7 +28,7 @@ from holdfast.engine.jobs import ModelLoader, RunOptions, as_holdfast_error, fin
 from holdfast.engine.plan import expected
 from holdfast.engine.ray.tasks import RunHandle, RunRequest
 from holdfast.engine.shards import shards_ahead
-from holdfast.engine.watch import Expected, SilentWatcher
+from holdfast.engine.watch import Expected, Watcher
 from holdfast.models.classifier import TorchClassifier, borrowed
 from holdfast.store import Store
 
@@ -69,10 +69,10 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A run that is not complete yet; `answers` is its ledger, `kept` of them were in the store before."""
+    """A run that is not complete yet; `correct` is its ledger, `kept` of them were in the store before."""
 
     handle: RunHandle
-    answers: NDArray[np.int8]
+    correct: NDArray[np.int8]
     kept: int
     missing: tuple[range, ...]
     pace: float
@@ -104,7 +104,7 @@ class Reply:
     notes: tuple[str, ...]
 
 
-class Notes(SilentWatcher):
+class Notes(Watcher):
     """Collects notes until the next reply."""
 
     def __init__(self) -> None:
@@ -210,7 +210,7 @@ class Actor:
         pace = (time.perf_counter() - begun) / (missing - len(left)) if missing > len(left) else 0.0
         handle = _handle(request, evaluation)
         self._keep(evaluation)
-        return Begun(handle, evaluation.ledger.answers, kept, tuple(left), pace)
+        return Begun(handle, evaluation.ledger.correct, kept, tuple(left), pace)
 
     @replying
     def measure(self, handle: RunHandle, shards: Sequence[range], retried: bool) -> ShardsMeasured:

@@ -255,9 +255,9 @@ class Driver:
 
     def _begun(self, progress: RunProgress, result: Begun) -> None:
         run = result.handle.run
-        ledger = Ledger(result.answers.copy(), run.precision)
+        ledger = Ledger(result.correct.copy(), run.precision)
         progress.begun(result.handle, ledger, result.missing, result.pace)
-        self.watcher.began(run, len(ledger.answers), result.kept)
+        self.watcher.began(run, len(ledger.correct), result.kept)
         if ledger.known > result.kept:
             self.watcher.advanced(run, ledger.known - result.kept, ledger.standing)
 
