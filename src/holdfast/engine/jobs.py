@@ -33,9 +33,9 @@ from holdfast.engine.radii import radius_flags
 from holdfast.engine.select import chosen
 from holdfast.engine.trust import TRIAL_SAMPLES, trials
 from holdfast.models import TorchClassifier, load
-from holdfast.models.check import balanced, check
+from holdfast.models.check import balanced_sample, check
 from holdfast.models.fast import Speed
-from holdfast.models.label_mapped import answering, map_digest
+from holdfast.models.label_mapped import map_digest, with_label_map
 from holdfast.store import Rows, Store
 from holdfast.store.footer import Footer
 
@@ -166,7 +166,7 @@ class Workshop:
             return RecordedModel(replace(model.card, classes=answers.classes), map_digest(answers))
         place = (id(model), answers)
         if place not in self.mapped:
-            self.mapped[place] = answering(model, answers)
+            self.mapped[place] = with_label_map(model, answers)
         return self.mapped[place]
 
     def job(self, model: Ref | Classifier, scenario: Scenario, wanted: Wanted, *, recorded: bool = False) -> Job:
@@ -303,7 +303,7 @@ def trials_on(
 
 def _few(dataset: Dataset, count: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Some images, of each class as many as of others, with their labels; unreadable ones are passed over."""
-    index = balanced(np.asarray(dataset.labels), count)
+    index = balanced_sample(np.asarray(dataset.labels), count)
     images = dataset.images(index.tolist())
     kept = [i for i in range(len(index)) if i not in images.failed]
     labels = torch.from_numpy(np.asarray(dataset.labels[index[kept]])).to(device)

@@ -12,7 +12,7 @@ from torch import Tensor
 from holdfast.core.types import Classifier, Flag
 from holdfast.models import gradient_probes, probes
 from holdfast.models.classifier import device_of, modes_kept
-from holdfast.models.subject import Find, Finding, Subject
+from holdfast.models.subject import ProbeFunction, ProbeResult, Subject
 
 MOST_IMAGES = 16
 
@@ -21,7 +21,7 @@ class Probe(NamedTuple):
     """A question to the model. After a `gate` that found something, the later questions have no meaning."""
 
     name: str
-    find: Find
+    find: ProbeFunction
     gate: bool = False
 
 
@@ -60,7 +60,7 @@ def check(classifier: Classifier, images: Tensor, labels: Tensor, *, majority: f
     """
     assert len(images) == len(labels) > 0, f"{len(images)} images and {len(labels)} labels"
     device = device_of(classifier) or images.device
-    index = torch.from_numpy(balanced(labels.cpu().numpy(), MOST_IMAGES)).to(images.device)
+    index = torch.from_numpy(balanced_sample(labels.cpu().numpy(), MOST_IMAGES)).to(images.device)
     few = images[index].detach().to(device), labels[index.to(labels.device)].to(device).long()
     share = float(np.unique(labels.cpu().numpy(), return_counts=True)[1].max()) / len(labels)
     share = share if majority is None else majority
@@ -68,7 +68,7 @@ def check(classifier: Classifier, images: Tensor, labels: Tensor, *, majority: f
     flags: list[Flag] = []
     with modes_kept(classifier):
         for probe in PROBES:
-            finding = _asked(probe, subject)
+            finding = _run_probe(probe, subject)
             if finding is not None:
                 subject.found.add(probe.name)
                 flags.append(Flag(probe.name, finding.level, finding.explanation))
@@ -77,7 +77,7 @@ def check(classifier: Classifier, images: Tensor, labels: Tensor, *, majority: f
     return tuple(flags)
 
 
-def balanced(labels: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+def balanced_sample(labels: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """Places of at most so many samples: in turn one of each label, labels evenly spread where they are too many."""
     order = np.argsort(labels, kind="stable")
     _, starts, counts = np.unique(labels[order], return_index=True, return_counts=True)
@@ -87,9 +87,9 @@ def balanced(labels: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     return np.sort(order[np.array(each[:count], dtype=np.int64)])
 
 
-def _asked(probe: Probe, subject: Subject) -> Finding | None:
+def _run_probe(probe: Probe, subject: Subject) -> ProbeResult | None:
     try:
         return probe.find(subject)
     except Exception as error:  # noqa: BLE001 - a broken model may raise anything, and that is the finding
         said = (str(error) or "no message").splitlines()[0]
-        return Finding("error", f"The model raised {type(error).__name__} here: {said}. An evaluation would, too.")
+        return ProbeResult("error", f"The model raised {type(error).__name__} here: {said}. An evaluation would, too.")

@@ -11,7 +11,7 @@ from holdfast.core.types import Classifier
 from holdfast.models.classifier import Numbers, TorchClassifier, described, normalised, weights_digest
 from holdfast.models.header import SavedModel, read_card
 from holdfast.models.weights import architecture as built
-from holdfast.models.weights import fit, read_state
+from holdfast.models.weights import fit_weights, read_state
 
 
 @register("model", "file")
@@ -44,7 +44,7 @@ def file_model(
     if None not in (classes, made.number("classes")) and classes != made.number("classes"):
         raise Misuse(f"`{architecture}` has {made.number('classes')} classes, and classes={classes} is asked for")
     classifier = described(
-        fit(made.net, state, what=f"`{path}`"),
+        fit_weights(made.net, state, what=f"`{path}`"),
         name=place.stem,
         classes=classes or made.number("classes"),
         channels=made.number("channels"),
@@ -60,7 +60,7 @@ def file_model(
 
 def saved_model(path: Path, saved: SavedModel) -> TorchClassifier:
     """The classifier in a file that `save_model` wrote, checked against the digest on its card."""
-    net = fit(built(saved.architecture).net, read_state(path), what=f"`{path}`")
+    net = fit_weights(built(saved.architecture).net, read_state(path), what=f"`{path}`")
     whole = normalised(net, saved.mean, saved.std, saved.card.size)
     if saved.card.weights and saved.card.weights != weights_digest(whole):
         hint = "copy or download the file again; weights that were meant to change need models.save_model"

@@ -18,19 +18,19 @@ BELOW = 10.0  # logits between the lowest real answer and a class that the model
 
 
 @overload
-def answering(model: TorchClassifier, answers: LabelMap) -> TorchClassifier: ...
+def with_label_map(model: TorchClassifier, answers: LabelMap) -> TorchClassifier: ...
 
 
 @overload
-def answering(model: Classifier, answers: LabelMap) -> Classifier: ...
+def with_label_map(model: Classifier, answers: LabelMap) -> Classifier: ...
 
 
-def answering(model: Classifier, answers: LabelMap) -> Classifier:
+def with_label_map(model: Classifier, answers: LabelMap) -> Classifier:
     """The model with its logits mapped; the map becomes a last layer where the model is a network."""
     assert model.card.classes == answers.known, "the label map is for another number of classes"
     if not isinstance(model, TorchClassifier):
-        return Answering(model, answers)
-    last = Answers(answers).to(device_of(model) or torch.device("cpu"))
+        return LabelMapped(model, answers)
+    last = LabelMapLayer(answers).to(device_of(model) or torch.device("cpu"))
     net = nn.Sequential(model.net, last)
     net.training = model.net.training
     mapped = TorchClassifier(net, replace(model.card, classes=answers.classes))
@@ -45,7 +45,7 @@ def map_digest(answers: LabelMap, before: str = "") -> str:
     return digest([before, answers.known, answers.groups, answers.other, answers.merge])
 
 
-class Answers(nn.Module):
+class LabelMapLayer(nn.Module):
     """Logits of a model's classes to logits of a dataset's."""
 
     members: Tensor
@@ -83,15 +83,15 @@ class Answers(nn.Module):
         return grouped.amax(2) if self.merge == "max" else grouped.logsumexp(2)
 
 
-class Answering:
+class LabelMapped:
     """A classifier that is no network, with its logits mapped; its `rough` version, where it has one, too."""
 
     def __init__(self, model: Classifier, answers: LabelMap) -> None:
-        self.model, self.answers = model, Answers(answers)
+        self.model, self.answers = model, LabelMapLayer(answers)
         self.card = replace(model.card, classes=answers.classes)
         self.label_map = map_digest(answers, getattr(model, "label_map", ""))
         rough = getattr(model, "rough", None)
-        self.rough = None if rough is None else RoughAnswering(rough, self.answers)
+        self.rough = None if rough is None else LabelMappedFast(rough, self.answers)
 
     def __call__(self, images: Tensor) -> Tensor:
         logits = self.model(images)
@@ -99,10 +99,10 @@ class Answering:
         return mapped
 
 
-class RoughAnswering:
+class LabelMappedFast:
     """A rough version with its logits mapped; recordings are its own."""
 
-    def __init__(self, rough: Callable[[Tensor], Tensor], answers: Answers) -> None:
+    def __init__(self, rough: Callable[[Tensor], Tensor], answers: LabelMapLayer) -> None:
         self.inner, self.answers = rough, answers
         self.words = str(getattr(rough, "words", "lower precision"))
         self.records = bool(getattr(rough, "records", False))

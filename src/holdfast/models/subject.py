@@ -19,7 +19,7 @@ NOISE, NOISY = 2 / 255, 8
 BACKWARDS = ("grad", "backward", "_engine_run_backward")  # the last one is where all others end, however imported
 
 
-class Finding(NamedTuple):
+class ProbeResult(NamedTuple):
     """What a probe has to say: a level and an explanation in plain words."""
 
     level: str
@@ -133,7 +133,7 @@ def margin_of(logits: Tensor, labels: Tensor) -> Tensor:
     return logits.masked_fill(own, -torch.inf).amax(1) - logits[own]
 
 
-Find = Callable[[Subject], Finding | None]
+ProbeFunction = Callable[[Subject], ProbeResult | None]
 
 
 @contextmanager

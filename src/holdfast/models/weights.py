@@ -57,7 +57,7 @@ def read_state(path: Path) -> State:
     raise Misuse(f"`{path.name}` is no weights file", hint=f"weights end in .safetensors or {', '.join(TORCH_FILES)}")
 
 
-def fit(net: nn.Module, state: State, *, what: str) -> nn.Module:
+def fit_weights(net: nn.Module, state: State, *, what: str) -> nn.Module:
     """Loads the tensors into the network, or says which names and shapes do not fit."""
     own = net.state_dict()
     missing = [name for name in own if name not in state and not name.endswith("num_batches_tracked")]
