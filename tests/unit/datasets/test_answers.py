@@ -150,7 +150,7 @@ def test_the_key_of_a_ref_without_answers_is_what_it_was() -> None:
 def test_a_shuffled_list_of_names_finds_every_class(classes: list[str], random: object) -> None:
     listed = list(classes)
     random.shuffle(listed)  # type: ignore[attr-defined]
-    made = map_labels(np.arange(len(classes)), classes, tuple(listed), "x").answers
+    made = map_labels(np.arange(len(classes)), classes, tuple(listed), "x").label_map
     assert made is not None
     assert [listed[group[0]] for group in made.groups] == classes
 
