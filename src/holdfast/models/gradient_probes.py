@@ -12,10 +12,10 @@ from holdfast.models.subject import ProbeResult, Subject, margin_of
 
 MANY_CALLS = 8  # of one part with weights in one pass; recurrence in feed-forward classifiers stays below
 SIZES = (1e-3, 1e-2, 1e-1)  # what a step should change the margin by, in units of the largest logit
-LEAST_STEP, MOST_STEP = 2e-4, 0.1  # of a pixel's range, whatever the gradient foretells: what attacks can use
+LEAST_STEP, MOST_STEP = 2e-4, 0.1  # of a pixel's range, whatever the gradient predicts: what attacks can use
 IMAGES, DIRECTIONS = 4, 4
 AGREEMENT = 0.75  # correlation over all directions; honest networks were measured at 0.9 and more at their best size
-SCALE = (0.2, 5.0)  # how far measured and foretold rise may lie apart; likewise 0.8 to 1.3
+SCALE = (0.2, 5.0)  # how far measured and predicted rise may lie apart; likewise 0.8 to 1.3
 STILL, PIXELS = 1e-5, 100  # a change of so many pixels by so little, that no float32 network answers the very same
 
 
@@ -79,13 +79,13 @@ def gradient_zero(subject: Subject) -> ProbeResult | None:
     )
     return ProbeResult(
         "error" if count == len(gradient) and not saturated else "warning",
-        f"{count} of {len(gradient)} images have an input gradient of exactly zero, so attacks stand still there and "
+        f"{count} of {len(gradient)} images have an input gradient of exactly zero, so attacks do not move there and "
         f"the samples look robust. {advice}",
     )
 
 
 class Compared(NamedTuple):
-    """Measured against foretold: correlation over random directions, and the ratio along the gradient itself."""
+    """Measured against predicted: correlation over random directions, and the ratio along the gradient itself."""
 
     correlation: float
     ratio: float
@@ -104,10 +104,10 @@ def gradient_false(subject: Subject) -> ProbeResult | None:
         return None
     best: Compared | None = None
     for size in SIZES:
-        found = _compared(subject, moving, gradient[moving], size)
-        if found.agrees:
+        result = _compared(subject, moving, gradient[moving], size)
+        if result.agrees:
             return None
-        best = found if best is None or found.correlation > best.correlation else best
+        best = result if best is None or result.correlation > best.correlation else best
     assert best is not None, "there are sizes to try"
     return ProbeResult(
         "warning",
@@ -145,15 +145,15 @@ def _compared(subject: Subject, rows: Tensor, gradient: Tensor, size: float) -> 
     flat = gradient.flatten(1)
     step = (size * scale / flat.square().sum(1).sqrt()).clamp(LEAST_STEP, MOST_STEP)
     random = torch.Generator().manual_seed(2)
-    foretold, measured = [], []
+    predicted, measured = [], []
     for _ in range(DIRECTIONS):
         way = torch.randn(images.shape, generator=random).to(images)
         change = way * step.view(-1, 1, 1, 1)
         up, down, moved = rise(change)
-        foretold.append((flat * moved.flatten(1)).sum(1))
+        predicted.append((flat * moved.flatten(1)).sum(1))
         measured.append(up - down)
-    said, found = torch.stack(foretold).flatten(), torch.stack(measured).flatten()
-    correlation = float((said * found).sum() / (said.norm() * found.norm()).clamp_min(1e-30))
+    expected, actual = torch.stack(predicted).flatten(), torch.stack(measured).flatten()
+    correlation = float((expected * actual).sum() / (expected.norm() * actual.norm()).clamp_min(1e-30))
     along = (size * scale / flat.abs().sum(1)).clamp(LEAST_STEP, MOST_STEP)
     up, down, moved = rise(gradient.sign() * along.view(-1, 1, 1, 1))
     expected = (flat * moved.flatten(1)).sum(1)

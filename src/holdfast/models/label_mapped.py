@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import overload
 
 import torch
 from torch import Tensor, nn
@@ -14,35 +13,27 @@ from holdfast.core.refs import digest
 from holdfast.core.types import Classifier
 from holdfast.models.classifier import TorchClassifier, device_of
 
-BELOW = 10.0  # logits between the lowest real answer and a class that the model does not know
+BELOW = 10.0  # logits between the lowest real logit and that of a class that the model does not know
 
 
-@overload
-def with_label_map(model: TorchClassifier, answers: LabelMap) -> TorchClassifier: ...
-
-
-@overload
-def with_label_map(model: Classifier, answers: LabelMap) -> Classifier: ...
-
-
-def with_label_map(model: Classifier, answers: LabelMap) -> Classifier:
+def with_label_map(model: Classifier, label_map: LabelMap) -> Classifier:
     """The model with its logits mapped; the map becomes a last layer where the model is a network."""
-    assert model.card.classes == answers.known, "the label map is for another number of classes"
+    assert model.card.classes == label_map.known, "the label map is for another number of classes"
     if not isinstance(model, TorchClassifier):
-        return LabelMapped(model, answers)
-    last = LabelMapLayer(answers).to(device_of(model) or torch.device("cpu"))
-    net = nn.Sequential(model.net, last)
+        return LabelMapped(model, label_map)
+    layer = LabelMapLayer(label_map).to(device_of(model) or torch.device("cpu"))
+    net = nn.Sequential(model.net, layer)
     net.training = model.net.training
-    mapped = TorchClassifier(net, replace(model.card, classes=answers.classes))
+    mapped = TorchClassifier(net, replace(model.card, classes=label_map.classes))
     mapped.was_training = model.was_training
     mapped.live = model.live
-    mapped.label_map = map_digest(answers, model.label_map)
+    mapped.label_map = map_digest(label_map, model.label_map)
     return mapped
 
 
-def map_digest(answers: LabelMap, before: str = "") -> str:
-    """What the answers depend on besides the model; `before`: of a map that comes first."""
-    return digest([before, answers.known, answers.groups, answers.other, answers.merge])
+def map_digest(label_map: LabelMap, before: str = "") -> str:
+    """What predictions depend on besides the model; `before`: of a map that comes first."""
+    return digest([before, label_map.known, label_map.groups, label_map.other, label_map.merge])
 
 
 class LabelMapLayer(nn.Module):
@@ -53,19 +44,19 @@ class LabelMapLayer(nn.Module):
     unknown: Tensor
     rest: Tensor
 
-    def __init__(self, answers: LabelMap) -> None:
+    def __init__(self, label_map: LabelMap) -> None:
         super().__init__()
-        widest = max(map(len, answers.groups))
+        widest = max(map(len, label_map.groups))
         # an empty group borrows class 0, so that no value is infinite on the way to being replaced
-        padded = [[*group, *([0] * (widest - len(group)))] for group in answers.groups]
-        present = [[place < max(1, len(group)) for place in range(widest)] for group in answers.groups]
-        self.shape = (len(answers.groups), widest)
-        self.merge, self.other = answers.merge, answers.other
-        self.some_unknown = not all(answers.groups)
+        padded = [[*group, *([0] * (widest - len(group)))] for group in label_map.groups]
+        present = [[index < max(1, len(group)) for index in range(widest)] for group in label_map.groups]
+        self.shape = (len(label_map.groups), widest)
+        self.merge, self.other = label_map.merge, label_map.other
+        self.some_unknown = not all(label_map.groups)
         self.register_buffer("members", torch.tensor(padded).flatten(), persistent=False)
         self.register_buffer("missing", ~torch.tensor(present), persistent=False)
-        self.register_buffer("unknown", torch.tensor([not group for group in answers.groups]), persistent=False)
-        self.register_buffer("rest", torch.tensor(answers.rest, dtype=torch.int64), persistent=False)
+        self.register_buffer("unknown", torch.tensor([not group for group in label_map.groups]), persistent=False)
+        self.register_buffer("rest", torch.tensor(label_map.rest, dtype=torch.int64), persistent=False)
         self.training = False
 
     def forward(self, logits: Tensor) -> Tensor:
@@ -83,32 +74,34 @@ class LabelMapLayer(nn.Module):
         return grouped.amax(2) if self.merge == "max" else grouped.logsumexp(2)
 
 
-class LabelMapped:
-    """A classifier that is no network, with its logits mapped; its `rough` version, where it has one, too."""
+class MappedCallable:
+    """A callable that returns logits, with a label map behind it."""
 
-    def __init__(self, model: Classifier, answers: LabelMap) -> None:
-        self.model, self.answers = model, LabelMapLayer(answers)
-        self.card = replace(model.card, classes=answers.classes)
-        self.label_map = map_digest(answers, getattr(model, "label_map", ""))
-        rough = getattr(model, "rough", None)
-        self.rough = None if rough is None else LabelMappedFast(rough, self.answers)
-
-    def __call__(self, images: Tensor) -> Tensor:
-        logits = self.model(images)
-        mapped: Tensor = self.answers.to(logits.device)(logits)
-        return mapped
-
-
-class LabelMappedFast:
-    """A rough version with its logits mapped; recordings are its own."""
-
-    def __init__(self, rough: Callable[[Tensor], Tensor], answers: LabelMapLayer) -> None:
-        self.inner, self.answers = rough, answers
-        self.words = str(getattr(rough, "words", "lower precision"))
-        self.records = bool(getattr(rough, "records", False))
-        self.replays: object = None
+    def __init__(self, inner: Callable[[Tensor], Tensor], layer: LabelMapLayer) -> None:
+        self.inner, self.layer = inner, layer
 
     def __call__(self, images: Tensor) -> Tensor:
         logits = self.inner(images)
-        mapped: Tensor = self.answers.to(logits.device)(logits)
+        mapped: Tensor = self.layer.to(logits.device)(logits)
         return mapped
+
+
+class LabelMapped(MappedCallable):
+    """A classifier that is no network, with its logits mapped; its `rough` version, where it has one, too."""
+
+    def __init__(self, model: Classifier, label_map: LabelMap) -> None:
+        super().__init__(model, LabelMapLayer(label_map))
+        self.card = replace(model.card, classes=label_map.classes)
+        self.label_map = map_digest(label_map, getattr(model, "label_map", ""))
+        rough = getattr(model, "rough", None)
+        self.rough = None if rough is None else LabelMappedFast(rough, self.layer)
+
+
+class LabelMappedFast(MappedCallable):
+    """A fast version with its logits mapped; recordings are its own."""
+
+    def __init__(self, inner: Callable[[Tensor], Tensor], layer: LabelMapLayer) -> None:
+        super().__init__(inner, layer)
+        self.words = str(getattr(inner, "words", "lower precision"))
+        self.records = bool(getattr(inner, "records", False))
+        self.replays: object = None

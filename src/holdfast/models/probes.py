@@ -19,7 +19,7 @@ SAME = 1e-5  # relative; float32 sums in another order (atomics on a GPU) stay b
 SAME_IN_BATCH = 1e-3  # relative; another batch size picks another convolution, and TF32 keeps 10 bits: 2⁻¹⁰
 ALONE = 4
 REPEATS = 20  # calls on two images, so that what happens on one call of five is seen with 99 %
-ONE_CLASS = 0.9  # of the answers are the same class, while no label has more than half of the images
+ONE_CLASS = 0.9  # of the predictions are the same class, while no label has more than half of the images
 GUESSING = 0.05  # a count that guessing reaches with this chance tells nothing
 FEWEST = 8  # images, below which accuracy tells nothing
 
@@ -44,7 +44,7 @@ def train_mode(subject: Subject) -> ProbeResult | None:
         return ProbeResult(
             "error",
             f"Parts stay in training mode after eval(): {', '.join(stubborn[:3])}. Dropout and batch statistics then "
-            "change every answer. Let train(False) reach them.",
+            "change every prediction. Let train(False) reach them.",
         )
     if subject.was_training:
         return ProbeResult(
@@ -125,15 +125,15 @@ def probabilities(subject: Subject) -> ProbeResult | None:
 
 def one_class(subject: Subject) -> ProbeResult | None:
     predictions, labels, count = subject.logits.argmax(1), subject.labels, len(subject.images)
-    answered = predictions.bincount(minlength=1)
-    top, most = int(answered.argmax()), int(answered.max())
+    counts = predictions.bincount(minlength=1)
+    top, most = int(counts.argmax()), int(counts.max())
     if count < FEWEST or most < ONE_CLASS * count or int(labels.bincount().max()) > count / 2:
         return None
     share = "" if subject.majority is None else f" The commonest label has {percent(subject.majority)} % of all images."
     return ProbeResult(
         "warning",
-        f"The model answers class {top} for {most} of {count} images of {int((labels.bincount() > 0).sum())} labels: "
-        f"it predicts one class, whatever the accuracy.{share} Look at balanced accuracy, and train on all classes.",
+        f"The model predicts class {top} for {most} of {count} images of {int((labels.bincount() > 0).sum())} labels: "
+        f"one class for all, whatever the accuracy.{share} Look at balanced accuracy, and train on all classes.",
     )
 
 
@@ -141,8 +141,8 @@ def at_chance(subject: Subject) -> ProbeResult | None:
     right, count = _right(subject, subject.logits), len(subject.images)
     if count < FEWEST or not _is_guessing(subject, right):
         return None
-    found = {words: _right(subject, subject.logits_of(images)) for words, images in _ranges(subject.images).items()}
-    words, most = max(found.items(), key=lambda item: item[1])
+    correct = {words: _right(subject, subject.logits_of(images)) for words, images in _ranges(subject.images).items()}
+    words, most = max(correct.items(), key=lambda item: item[1])
     cause = (
         "Check the order of the classes, and that mean, std and size belong to this network."
         if _is_guessing(subject, most)
@@ -156,12 +156,12 @@ def at_chance(subject: Subject) -> ProbeResult | None:
 
 
 def random_forward(subject: Subject) -> ProbeResult | None:
-    difference, calls = _difference(subject.logits, subject.again), 2
+    difference, calls = _difference(subject.logits, subject.second_logits), 2
     if difference <= SAME:
         pair = subject.images[:2]
         first = subject.logits_of(pair)
-        found = [_difference(first, subject.logits_of(pair)) for _ in range(REPEATS)]
-        difference, calls = max(found), REPEATS + 1
+        differences = [_difference(first, subject.logits_of(pair)) for _ in range(REPEATS)]
+        difference, calls = max(differences), REPEATS + 1
     if difference <= SAME:
         return None
     return ProbeResult(
@@ -183,14 +183,14 @@ def keeps_state(subject: Subject) -> ProbeResult | None:
         return None
     return ProbeResult(
         "warning",
-        f"The model writes to itself while it answers ({', '.join(changed[:3])}). Then an answer may depend on what "
-        "was asked before, a resumed run may differ from an undisturbed one, and an attack may meet another model than "
+        f"The model writes to itself in its forward pass ({', '.join(changed[:3])}). Then logits may depend on earlier "
+        "calls, a resumed run may differ from an undisturbed one, and an attack may meet another model than "
         "the score. Keep no state between calls.",
     )
 
 
-def depends_on_gradient_mode(subject: Subject) -> ProbeResult | None:
-    """Attacks ask with gradients on, scores are taken with them off: the answers must agree."""
+def gradient_mode(subject: Subject) -> ProbeResult | None:
+    """Attacks compute logits with gradients on, scores with them off: the two must agree."""
     if subject.is_any("random-forward", "batch-dependent"):
         return None
     with torch.enable_grad():
@@ -204,13 +204,13 @@ def depends_on_gradient_mode(subject: Subject) -> ProbeResult | None:
         return None
     return ProbeResult(
         "error",
-        f"The model answers otherwise while gradients are taken ({different:.0e} relative). Attacks then break another "
-        "model than the one that is scored, which looks robust for that. Let forward ignore the mode of autograd.",
+        f"The model gives other logits with gradients on ({different:.0e} relative). Attacks then break another "
+        "model than the one that is scored, which then looks robust. Let forward ignore the mode of autograd.",
     )
 
 
-def depends_on_memory(subject: Subject) -> ProbeResult | None:
-    """The same numbers in another order of memory; a model that cannot take that order at all is no liar."""
+def memory_dependent(subject: Subject) -> ProbeResult | None:
+    """The same numbers in another order of memory; a model that cannot take that order at all raises no flag."""
     if subject.is_any("random-forward", "batch-dependent"):
         return None
     few = subject.images[:ALONE]

@@ -121,11 +121,11 @@ def _state_in(content: Any, path: Path) -> State:
         for inside in (content, *(content[name] for name in NESTED if name in content)):
             if isinstance(inside, Mapping) and inside and all(isinstance(value, Tensor) for value in inside.values()):
                 return {str(name): value for name, value in inside.items()}
-    found = (
+    content_text = (
         f"the keys {', '.join(map(str, list(content)[:5]))}" if isinstance(content, Mapping) else type(content).__name__
     )
     raise HoldfastError(
-        f"`{path}` holds no state dict, but {found}",
+        f"`{path}` holds no state dict, but {content_text}",
         hint=f"save net.state_dict(), alone or under one of: {', '.join(NESTED)}",
     )
 

@@ -17,7 +17,7 @@ from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import registry
 from holdfast.datasets import load
 from holdfast.datasets.cifar import CLASSES
-from holdfast.datasets.imagenet_classes import groups, class_scheme
+from holdfast.datasets.imagenet_classes import class_scheme, groups
 from holdfast.datasets.stored_corruptions import TARS, Corruption
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), dtype=np.uint8)

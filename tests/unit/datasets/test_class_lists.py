@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.core.registry import registry
 from holdfast.datasets import load
-from holdfast.datasets.imagenet_classes import FOLDER, MapMode, Classes, groups, names, class_scheme
+from holdfast.datasets.imagenet_classes import FOLDER, Classes, MapMode, class_scheme, groups, names
 
 SAMPLE = Path(__file__).parents[4] / "shared" / "imagenet-sample" / "labels.csv"
 COUNTS = {  # dataset classes and the ImageNet classes they are made of, as published
@@ -70,7 +70,9 @@ def test_one_to_one_sets_answered_in_full_keep_the_model_s_own_numbers() -> None
 def test_every_reference_names_a_set_that_can_be_asked_for(root: Path) -> None:
     from image_trees import write_tree
 
-    write_tree(root / "imagenet-a" / "imagenet-a", [f"{wnid}/a.jpg" for wnid in class_scheme("imagenet-a", "full").labels])
+    write_tree(
+        root / "imagenet-a" / "imagenet-a", [f"{wnid}/a.jpg" for wnid in class_scheme("imagenet-a", "full").labels]
+    )
     for how in ("subset", "full"):
         dataset = load(f"imagenet-a:answers={how},size=16,resize=16")
         assert dataset.card.reference == f"imagenet:classes=imagenet-a,answers={how},size=16,resize=16"

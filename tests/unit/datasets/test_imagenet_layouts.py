@@ -12,7 +12,7 @@ from holdfast.conformance import check_dataset
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.datasets import load
 from holdfast.datasets.imagenet import classes_in
-from holdfast.datasets.imagenet_classes import groups, names, class_scheme
+from holdfast.datasets.imagenet_classes import class_scheme, groups, names
 
 WNIDS = tuple(names())
 FEW = "imagenet:size=8,resize=8"
