@@ -71,7 +71,7 @@ LISTED: dict[str, str] = {
     "trends.bands.upper_limit_score": "upper limit",
     "trends.bands.conversion_rate_score": "conversion rate",
     "trends.bootstrap.scored": "upper limit",
-    "trends.columns.column_bands": "slope of every setting",
+    "trends.column_fits.column_bands": "slope of every setting",
     "trends.fits.correlation": "Pearson's r",
     "trends.fits.explained": "R²",
     "trends.matrices.matrix": "Pearson's r",

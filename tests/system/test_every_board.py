@@ -20,7 +20,7 @@ from holdfast.boards.board_text import number_text
 from holdfast.boards.entries import Board
 from holdfast.cli.tables import spelling, store_board
 from holdfast.core.suites import Suite
-from holdfast.site.build import build
+from holdfast.site.build import build_site
 from holdfast.site.slugs import slug
 from holdfast.store import Store
 from holdfast.store.exporting import escaped
@@ -84,7 +84,7 @@ def everything(request: Any, synthetic: Any, tmp_path_factory: pytest.TempPathFa
     for suite in board_suites(store, spelled=spelling(store)):
         assert not isinstance(suite, BrokenSuite)
         found[suite.board_name] = (suite, store_board(suite, store))
-    assert not build(store, place / "site", spelled=spelling(store)).failed
+    assert not build_site(store, place / "site", spelled=spelling(store)).failed
     return Everything(store, found, place / "site")
 
 

@@ -25,7 +25,7 @@ from holdfast.metrics.averages import difference
 from holdfast.metrics.multi_attack import CLEAN, Battery, Strength, battery, competitiveness
 from holdfast.metrics.stability import stability
 from holdfast.site.plots import Plot, plots_of
-from holdfast.site.policy import digest, site_policy
+from holdfast.site.policy import csp_hash, site_policy
 from holdfast.site.scripts import inline_json
 from holdfast.store.store import Store
 from holdfast.trends.bands import band
@@ -35,7 +35,7 @@ from holdfast.trends.spaces import SPACES
 
 STATIC = Path(importlib.import_module("holdfast.site").__path__[0]) / "static"
 STYLE = ":root { color-scheme: light dark; } body { margin: 12px; font: 16px/1.5 sans-serif; }"
-POLICY = site_policy().replace("style-src", f"style-src {digest(STYLE)}")  # as in pages, with this one's own style
+POLICY = site_policy().replace("style-src", f"style-src {csp_hash(STYLE)}")  # as in pages, with this one's own style
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{policy}">

@@ -14,7 +14,7 @@ import pytest
 from holdfast.boards.suite_board import suite_board
 from holdfast.core.suites import load_suite
 from holdfast.core.types import Flag
-from holdfast.site.build import build
+from holdfast.site.build import build_site
 from holdfast.site.serve import Pages, server
 from holdfast.store.scores import Origin, Scores, grid
 from holdfast.store.store import Store
@@ -80,7 +80,7 @@ def store(synthetic: Any, tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 @pytest.fixture(scope="module")
 def site(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(store, tmp_path_factory.mktemp("built") / "site").out
+    return build_site(store, tmp_path_factory.mktemp("built") / "site").out
 
 
 @pytest.fixture(scope="module")

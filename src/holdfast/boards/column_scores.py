@@ -20,7 +20,7 @@ from holdfast.core.values import split
 from holdfast.metrics.accuracy import aligned
 from holdfast.metrics.averages import mean_of
 from holdfast.metrics.mean_over_radii import SWEEP, over_radii, radii_survived
-from holdfast.metrics.means import Cell, correlation, mean_over
+from holdfast.metrics.means import SampledValues, correlation_of_means, mean_over
 from holdfast.metrics.multi_attack import (
     CLEAN,
     Battery,
@@ -45,7 +45,7 @@ ABSENT_BEST = f"{BEST} is not in this store: `holdfast import multirobustbench F
 
 Floats = NDArray[np.float64]
 Bounds = tuple[Floats, Floats, Floats]  # values, low, high
-Samples = Callable[[], list[Cell]]
+Samples = Callable[[], list[SampledValues]]
 
 
 class _Ratios(Iterable[str], Container[object]):
@@ -92,7 +92,7 @@ class StoredRuns:
     def correlation(self, column: Column) -> float:
         """How the first column that a column is of varies with the second; 0 where their samples are not known."""
         known = [self.samples[name]() for name in column.of if name in self.samples]
-        return correlation(*known) if len(known) == len(column.of) == 2 else 0.0
+        return correlation_of_means(*known) if len(known) == len(column.of) == 2 else 0.0
 
     @property
     def threats(self) -> tuple[str, ...]:
@@ -129,7 +129,7 @@ def mean_of_columns(column: Column, scores: Sequence[Score], runs: StoredRuns) -
     if len(known) < len(column.of):
         return mean_of(scores)
 
-    def samples() -> list[Cell]:
+    def samples() -> list[SampledValues]:
         parts = [each() for each in known]
         totals = [sum(cell.weight for cell in cells) for cells in parts]
         return [
@@ -148,10 +148,10 @@ def _mean_of_terms(column: Column, terms: Sequence[Sequence[str]], runs: StoredR
     if value_of is None or (reference is None and column.score == STAYS):
         return mean_of([mean_of([_score(column.score, runs, name, reference) for name in term]) for term in terms])
 
-    def samples() -> list[Cell]:
+    def samples() -> list[SampledValues]:
         before = runs.rows(reference) if reference else None
         weighed = [(runs.rows(name), 1 / len(term)) for term in terms for name in term]
-        return [Cell(np.asarray(rows.ids), value_of(rows, before), weight) for rows, weight in weighed]
+        return [SampledValues(np.asarray(rows.ids), value_of(rows, before), weight) for rows, weight in weighed]
 
     runs.samples[column.name] = samples
     if not column.score and len(terms) == 1 == len(terms[0]):
@@ -242,7 +242,7 @@ def _ratio(column: Column, runs: StoredRuns, best: Table | None, spelled: Callab
     """A score over all strengths of the column's sweeps, under their published names."""
     wanted = _cells(column, spelled)
     names = {cell.attack: entry.attack for entry, cell in wanted.items()}
-    own: dict[Strength, Cell] = {}
+    own: dict[Strength, SampledValues] = {}
     for scenario in dict.fromkeys(cell.scenario for cell in wanted.values()):
         if scenario in runs.lines:
             own |= _outcomes(scenario, [entry for entry, cell in wanted.items() if cell.scenario == scenario], runs)
@@ -287,13 +287,13 @@ def _cells(column: Column, spelled: Callable[[str], str]) -> dict[Strength, _Bat
     return found
 
 
-def _outcomes(scenario: str, entries: Sequence[Strength], runs: StoredRuns) -> dict[Strength, Cell]:
+def _outcomes(scenario: str, entries: Sequence[Strength], runs: StoredRuns) -> dict[Strength, SampledValues]:
     """Which samples stay right without an attack, or at each strength of a sweep."""
     rows = runs.rows(scenario)
     ids = np.asarray(rows.ids)
     if CLEAN in entries:
-        return {CLEAN: Cell(ids, rows.correct)}
-    return {entry: Cell(ids, stands(rows, entry.strength)) for entry in entries}
+        return {CLEAN: SampledValues(ids, rows.correct)}
+    return {entry: SampledValues(ids, stands(rows, entry.strength)) for entry in entries}
 
 
 PER_SAMPLE: dict[str, Callable[[Rows, Rows | None], Floats]] = {

@@ -68,14 +68,14 @@ def measured_score(cell: BoardCell) -> Score | None:
 def store_board(suite: Suite, store: Store, *, sort: str | None = None) -> Board:
     """The board of a suite with the runs of a store; those whose rows cannot be used are told and left out."""
     from holdfast.boards.suite_board import suite_board
-    from holdfast.site.reading import Reading
+    from holdfast.site.site_store import SiteStore
     from holdfast.store.files import Unusable
 
     spelled = spelling(store)
     try:
         return suite_board(suite, store, sort=sort, spelled=spelled)
     except Unusable:
-        readable = Reading(store)
+        readable = SiteStore(store)
         readable.without_damage()
         for problem in readable.problems.values():
             store.left_aside(problem)

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from holdfast.boards.board_text import NumberStyle, bounds_text, disagreement, missing_text, number_text
 from holdfast.boards.entries import IMPORTED, Board, BoardCell, BoardEntry, OtherSource
 from holdfast.boards.provenance import Basis, scenarios_of, score_bases, settings_of
-from holdfast.boards.suite_board import suite_board, tables_of
+from holdfast.boards.suite_board import tables_of
 from holdfast.core.suites import Column, Suite
 from holdfast.metrics.summary import Line
 from holdfast.site.plots import Plot, plots_of
-from holdfast.site.reading import Reading
+from holdfast.site.site_store import SiteStore
 from holdfast.site.slugs import slug
 from holdfast.site.sources import paper
 from holdfast.store.files import Unusable
@@ -67,7 +67,7 @@ class BoardPage:
         return replace(self, plots=())
 
 
-def board_page(suite: Suite, store: Reading, *, spelled: Callable[[str], str]) -> BoardPage:
+def board_page(suite: Suite, store: SiteStore, *, spelled: Callable[[str], str]) -> BoardPage:
     """The board with what each of its cells rests on; damaged runs are left out."""
     try:
         return _made(suite, store, spelled)
@@ -76,7 +76,7 @@ def board_page(suite: Suite, store: Reading, *, spelled: Callable[[str], str]) -
         return _made(suite, store, spelled)
 
 
-def _made(suite: Suite, store: Reading, spelled: Callable[[str], str]) -> BoardPage:
+def _made(suite: Suite, store: SiteStore, spelled: Callable[[str], str]) -> BoardPage:
     shown = suite_board(suite, store, spelled=spelled)
     listed = {name for entry in shown.entries for name in entry.names}
     every = score_bases(suite, store, spelled=spelled) if shown.entries else {}

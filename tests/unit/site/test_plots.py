@@ -17,8 +17,8 @@ from holdfast.core.suites import Column, Suite, load_suite, suites
 from holdfast.core.table import Table
 from holdfast.metrics.along_ratios import over_adversarial_ratio
 from holdfast.site.plots import Plot, plots_of
-from holdfast.site.plots.lines import fit_set
 from holdfast.site.plots.points import points_of
+from holdfast.site.plots.trend_lines import fitted_models
 from holdfast.site.scripts import inline_json
 from holdfast.store.scores import Scores
 from holdfast.store.store import Store
@@ -67,9 +67,9 @@ def test_measured_models_are_placed_and_not_fitted_on(tmp_path: Path) -> None:
     points = points_of(suite, suite_board(suite, store), store)
     measured = np.array([entry.origin == "measured" for entry in points.entries])
     assert measured.sum() == 2
-    assert not fit_set(points, suite)[measured].any()
+    assert not fitted_models(points, suite)[measured].any()
     total = sum(points.axes[points.axis_of(name)].values for name in ("id-accuracy", "id-robustness"))
-    assert (fit_set(points, suite) == (~measured & (total >= 1.10 - 1e-12))).all()
+    assert (fitted_models(points, suite) == (~measured & (total >= 1.10 - 1e-12))).all()
 
 
 def test_a_model_that_is_printed_and_imported_counts_once(tmp_path: Path, store: Store) -> None:
@@ -79,7 +79,7 @@ def test_a_model_that_is_printed_and_imported_counts_once(tmp_path: Path, store:
     names = ("id-accuracy", "ood-d-accuracy", "id-robustness", "ood-d-robustness")
     store.add_scores(Scores("oodrobustbench-cifar10-linf", Table((printed,), names, values, np.zeros((1, 4), int))))
     points = points_of(suite, suite_board(suite, store), store)
-    kept = [entry.origin for entry, fitted in zip(points.entries, fit_set(points, suite), strict=True)
+    kept = [entry.origin for entry, fitted in zip(points.entries, fitted_models(points, suite), strict=True)
             if entry.model == printed and fitted]  # fmt: skip
     assert kept == ["imported"]
 

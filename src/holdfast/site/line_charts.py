@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from holdfast.core.types import Score
 from holdfast.site import svg, wording
-from holdfast.site.series import Point, Points, Series, on_one_ladder, segments, tick_texts
+from holdfast.site.series import ChartPoint, ChartPoints, Series, on_one_ladder, segments, tick_texts
 
 DISTINCT = 6  # colours and shapes one can tell apart; of more lines the lowest are picked out
 PICKED_OUT = 3
@@ -19,7 +19,7 @@ LABEL_GAP = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class ChartArea:
     """The area of a chart: places on the page for a strength and a share."""
 
     left: float
@@ -54,10 +54,10 @@ def overview(drawn: Sequence[Series], *, clean: Score | None, width: int, name: 
     frame = _frame(drawn[0], left=36, top=14, width=width - 36 - labels, height=height - 14 - 44)
     _axes(root, frame, drawn[0], shares=(0, 25, 50, 75, 100), clean=clean)
     if clean is not None:
-        text = f"undisturbed {wording.percent(clean)}"
+        text = f"undisturbed {wording.percent_text(clean)}"
         svg.node(root, "text", text, x=frame.right, y=frame.y(clean.value) - 7, text_anchor="end", class_="halo")
     few = len(drawn) <= DISTINCT
-    ends = svg.spread(
+    ends = svg.spread_apart(
         [frame.y(one.last.score.value) for one in drawn], gap=LABEL_GAP, low=frame.top + 4, high=frame.bottom - 2
     )
     for i in reversed(range(len(drawn))):
@@ -87,7 +87,7 @@ def panel(one: Series, *, clean: Score | None, letters: Mapping[str, str], name:
     frame = _frame(one, left=30, top=10, width=width - 30 - (28 if shown else 12), height=height - 10 - 42)
     _axes(root, frame, one, shares=(0, 50, 100), clean=clean)
     ends = [frame.y(_measured(points)[-1].score.value) for points in shown.values()]
-    places = svg.spread(ends, gap=11, low=frame.top, high=frame.bottom)
+    places = svg.spread_apart(ends, gap=11, low=frame.top, high=frame.bottom)
     for (model, points), place in zip(shown.items(), places, strict=True):
         group = svg.node(root, "g", class_=f"rival r{list(letters).index(model) % 3}")
         svg.node(group, "title", f"{model}: {_told(points)}")
@@ -97,14 +97,14 @@ def panel(one: Series, *, clean: Score | None, letters: Mapping[str, str], name:
     return svg.markup(root)
 
 
-def _leaps(group: ET.Element, frame: Frame, points: Points) -> None:
+def _leaps(group: ET.Element, frame: ChartArea, points: ChartPoints) -> None:
     """Joins what lies on both sides of a step that was not measured, dotted."""
     for before, after in pairwise(segments(points)):
         ends = [(frame.x(point.x), frame.y(point.score.value)) for point in (before[-1], after[0])]
         svg.node(group, "polyline", points=svg.path(ends), class_="leap")
 
 
-def _rival(group: ET.Element, frame: Frame, points: Points) -> None:
+def _rival(group: ET.Element, frame: ChartArea, points: ChartPoints) -> None:
     _leaps(group, frame, points)
     for stretch in segments(points):
         places = [(frame.x(point.x), frame.y(point.score.value)) for point in stretch]
@@ -113,7 +113,7 @@ def _rival(group: ET.Element, frame: Frame, points: Points) -> None:
             svg.marker(group, x, y, shape="circle", size=1.8, hollow=point.partial)
 
 
-def _line(group: ET.Element, frame: Frame, points: Points, *, shape: str, bands: bool) -> None:
+def _line(group: ET.Element, frame: ChartArea, points: ChartPoints, *, shape: str, bands: bool) -> None:
     _leaps(group, frame, points)
     for stretch in segments(points):
         if bands and len(stretch) > 1:
@@ -131,19 +131,19 @@ def _line(group: ET.Element, frame: Frame, points: Points, *, shape: str, bands:
             svg.node(svg.node(group, "circle", cx=x, cy=y, r=9, class_="touch"), "title", point.text)
 
 
-def _whisker(group: ET.Element, frame: Frame, point: Point) -> None:
+def _whisker(group: ET.Element, frame: ChartArea, point: ChartPoint) -> None:
     x, low, high = frame.x(point.x), frame.y(point.score.low), frame.y(point.score.high)
     svg.node(group, "line", x1=x, x2=x, y1=low, y2=high, class_="whisker")
     for end in (low, high):
         svg.node(group, "line", x1=x - 3, x2=x + 3, y1=end, y2=end, class_="whisker")
 
 
-def _frame(one: Series, *, left: float, top: float, width: float, height: float) -> Frame:
+def _frame(one: Series, *, left: float, top: float, width: float, height: float) -> ChartArea:
     start = one.ticks[0] if one.axis == "severity" else min(0.0, one.ticks[0])
-    return Frame(left, top, width, height, start, one.ticks[-1])
+    return ChartArea(left, top, width, height, start, one.ticks[-1])
 
 
-def _axes(root: ET.Element, frame: Frame, one: Series, *, shares: Sequence[int], clean: Score | None) -> None:
+def _axes(root: ET.Element, frame: ChartArea, one: Series, *, shares: Sequence[int], clean: Score | None) -> None:
     group = svg.node(root, "g", class_="axes")
     for share in shares:
         y = frame.y(share / 100)
@@ -169,11 +169,11 @@ def _described(drawn: Sequence[Series]) -> str:
     return " ".join(f"{one.label}: {_told(one.own)}." for one in drawn)
 
 
-def _told(points: Points) -> str:
+def _told(points: ChartPoints) -> str:
     return "; ".join(point.text for point in _measured(points))
 
 
-def _measured(points: Points) -> list[Point]:
+def _measured(points: ChartPoints) -> list[ChartPoint]:
     return [point for point in points if point is not None]
 
 

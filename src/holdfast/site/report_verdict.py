@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from holdfast.core.types import Score
 from holdfast.site import wording
-from holdfast.site.findings import Measured
 from holdfast.site.headline import Headline, headline
+from holdfast.site.model_results import MeasuredRun
 
 NEARLY_ALL, HOLDS, MOST, ALMOST_NONE = 0.9, 0.75, 0.5, 0.1
 SERIOUS = ("error", "warning")
@@ -24,7 +24,7 @@ class Verdict:
     holds: bool | None
 
 
-def verdict(runs: Sequence[Measured]) -> Verdict:
+def verdict(runs: Sequence[MeasuredRun]) -> Verdict:
     """Of the runs on one dataset: under the stated attack, and over all corruptions measured.
 
     What is kept are the samples right when undisturbed that stay right. A claim is made where the whole interval
@@ -42,7 +42,9 @@ def is_chance(clean: Headline | None) -> bool:
     return clean is not None and bool(clean.run.footer.classes) and clean.run.accuracy.low <= _guess(clean)
 
 
-def _claim(clean: Headline | None, attack: Headline | None, corrupted: Sequence[Measured]) -> tuple[str, bool | None]:
+def _claim(
+    clean: Headline | None, attack: Headline | None, corrupted: Sequence[MeasuredRun]
+) -> tuple[str, bool | None]:
     if is_chance(clean):
         return "Undisturbed it is no better than guessing.", None
     if attack is None and not corrupted:
@@ -74,8 +76,8 @@ def _about_chance(clean: Headline | None) -> list[str]:
         return []
     guess = wording.whole_percent(_guess(clean))
     return [
-        f"It gets {wording.percent(clean.run.accuracy)} right ({wording.interval(clean.run.accuracy)}), and guessing "
-        f"gets {guess}: the classes may be in another order, or the images prepared in another way."
+        f"It gets {wording.with_bounds(clean.run.accuracy)} right, and guessing gets {guess}: "
+        "the classes may be in another order, or the images prepared in another way."
     ]
 
 
@@ -86,28 +88,29 @@ def _about_attack(attack: Headline | None) -> list[str]:
     where = f"Under {run.label}{f', {attack.why},' if attack.why else ''}"
     if run.kept is None or not run.kept.n:
         return [
-            f"{where} {wording.percent(run.accuracy)} stay right; what that costs is not known "
+            f"{where} {wording.percent_text(run.accuracy)} stay right; what that costs is not known "
             "without an undisturbed run."
         ]
-    rests = f"{wording.percent(run.kept)} of {wording.counted(run.kept.n, 'sample')} ({wording.interval(run.kept)})"
+    share, samples = wording.percent_text(run.kept), wording.counted(run.kept.n, "sample")
+    rests = f"{share} of {samples} ({wording.interval_text(run.kept)})"
     level = _level(run.kept)
     if level in ("nearly all", "most", "about half", "almost none"):
         return [f"{where} it keeps {level} of what it gets right: {rests}."]
     return [f"{where} it loses most of what it gets right and keeps {rests}."]
 
 
-def _about_corruptions(corrupted: Sequence[Measured]) -> list[str]:
+def _about_corruptions(corrupted: Sequence[MeasuredRun]) -> list[str]:
     if not corrupted:
         return []
     count = wording.counted(len(corrupted), "corruption scenario")
     lost = sorted((run for run in corrupted if _loses_most(run)), key=lambda run: run.accuracy.value)
     if lost:
-        named = [run.label for run in lost[:LISTED]]
-        rest = [f"{len(lost) - LISTED} more"] if len(lost) > LISTED else []
-        return [f"Under {len(lost)} of {count} it loses most of what it gets right: {wording.listed([*named, *rest])}."]
+        more = [f"{len(lost) - LISTED} more"] if len(lost) > LISTED else []
+        names = wording.joined_words([*(run.label for run in lost[:LISTED]), *more])
+        return [f"Under {len(lost)} of {count} it loses most of what it gets right: {names}."]
     worst = min(corrupted, key=lambda run: run.kept.value if run.kept is not None else 1.0)
     assert worst.kept is not None, "only runs that say what is kept are listed"
-    rests = f"{wording.percent(worst.kept)} is kept ({wording.interval(worst.kept)})"
+    rests = f"{wording.percent_text(worst.kept)} is kept ({wording.interval_text(worst.kept)})"
     none = "Under none" if len(corrupted) > 1 else "Not even under the one"
     if worst.kept.low <= MOST:
         none = "Under the worst"
@@ -117,7 +120,7 @@ def _about_corruptions(corrupted: Sequence[Measured]) -> list[str]:
 
 def _about_flags(attack: Headline | None) -> list[str]:
     raised = [] if attack is None else [flag.name for flag in attack.run.footer.flags if flag.level in SERIOUS]
-    return [f"Read this first: {wording.listed(raised)} was raised for that attack."] if raised else []
+    return [f"Read this first: {wording.joined_words(raised)} was raised for that attack."] if raised else []
 
 
 def _level(kept: Score | None) -> str | None:
@@ -130,7 +133,7 @@ def _level(kept: Score | None) -> str | None:
     return "about half"
 
 
-def _loses_most(run: Measured) -> bool:
+def _loses_most(run: MeasuredRun) -> bool:
     return run.kept is not None and run.kept.n > 0 and run.kept.high < MOST
 
 

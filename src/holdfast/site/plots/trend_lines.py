@@ -13,10 +13,10 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.suites import Suite
 from holdfast.core.table import Table
-from holdfast.site.plots.plot import number, numbers
-from holdfast.site.plots.points import BEYOND, BOARD, Axis, Points
+from holdfast.site.plots.plot import json_number, json_numbers
+from holdfast.site.plots.points import BEYOND, BOARD, BoardPoints, ScoreAxis
 from holdfast.trends.bands import band
-from holdfast.trends.bootstrap import expanded
+from holdfast.trends.bootstrap import widened_confidence
 from holdfast.trends.fits import Fit, fit, near_zero
 from holdfast.trends.robustness import OVERALL
 from holdfast.trends.spaces import SPACES, Space
@@ -28,26 +28,26 @@ EXACT = 8  # digits of a coefficient
 PAIRS = 16  # lines with bands that are made ahead; the page makes the others itself
 
 
-class Pair(NamedTuple):
+class AxisPair(NamedTuple):
     """Axes to draw against each other, by place."""
 
     x: int
     y: int
 
 
-class Triple(NamedTuple):
+class AxisTriple(NamedTuple):
     """A score against two references, by place."""
 
     x: tuple[int, int]
     y: int
 
 
-def space_of(suite: Suite) -> str:
+def paper_space(suite: Suite) -> str:
     """The space in which the suite's paper draws its lines."""
     return "linear" if suite.source == OODROBUSTBENCH else "logit"
 
 
-def fit_set(points: Points, suite: Suite) -> NDArray[np.bool_]:
+def fitted_models(points: BoardPoints, suite: Suite) -> NDArray[np.bool_]:
     """The models that a line goes through: those of others, so that one's own are placed and not fitted.
 
     As its paper has it: standard models for the testbed; accuracy + robustness of 1.10 or more for OODRobustBench. With
@@ -58,32 +58,32 @@ def fit_set(points: Points, suite: Suite) -> NDArray[np.bool_]:
     return kept if kept.sum() >= 3 else np.ones(len(points), dtype=bool)
 
 
-def pairs(points: Points, suite: Suite, sort: str) -> list[Pair]:
+def pairs(points: BoardPoints, suite: Suite, sort: str) -> list[AxisPair]:
     """The pairs worth a look, the one to open with first: every shifted score on its reference."""
-    found = [Pair(x[0], y) for x, y in _beyond(points, suite) if len(x) == 1]
+    found = [AxisPair(x[0], y) for x, y in _beyond(points, suite) if len(x) == 1]
     if suite.source == TESTBED:
         named = [(points.axis_of(pair.x), points.axis_of(pair.y)) for pair in NATURAL.values()]
-        found += [Pair(x, y) for x, y in named if x is not None and y is not None]
+        found += [AxisPair(x, y) for x, y in named if x is not None and y is not None]
     own = [i for i, axis in enumerate(points.axes) if axis.group == BOARD and not axis.is_reference]
     own.sort(key=lambda i: sort not in points.axes[i].names)
-    found += [Pair(x, y) for y in own if (x := reference_of(points, y)) is not None]
+    found += [AxisPair(x, y) for y in own if (x := reference_of(points, y)) is not None]
     if not found and len(points.axes) > 1:
-        found = [Pair(0, 1)]
+        found = [AxisPair(0, 1)]
     return list(dict.fromkeys(found))[:PAIRS]
 
 
-def triples(points: Points, suite: Suite, sort: str) -> list[Triple]:
+def triples(points: BoardPoints, suite: Suite, sort: str) -> list[AxisTriple]:
     """Shifted scores on two references each: as the suite has them, else the first pair with one reference more."""
-    found = [Triple((x[0], x[1]), y) for x, y in _beyond(points, suite) if len(x) > 1]
+    found = [AxisTriple((x[0], x[1]), y) for x, y in _beyond(points, suite) if len(x) > 1]
     references = [i for i, axis in enumerate(points.axes) if axis.is_reference]
     for pair in pairs(points, suite, sort):
         others = [i for i in references if i not in pair]
         if others and pair.x in references and pair.y not in references:
-            found.append(Triple((pair.x, max(others, key=lambda i: points.axes[i].n)), pair.y))
+            found.append(AxisTriple((pair.x, max(others, key=lambda i: points.axes[i].n)), pair.y))
     return list(dict.fromkeys(found))[:PAIRS]
 
 
-def _beyond(points: Points, suite: Suite) -> Iterator[tuple[list[int], int]]:
+def _beyond(points: BoardPoints, suite: Suite) -> Iterator[tuple[list[int], int]]:
     """Inputs and output of every effective robustness on the board."""
     for column in suite.board:
         if column.score == BEYOND:
@@ -93,7 +93,7 @@ def _beyond(points: Points, suite: Suite) -> Iterator[tuple[list[int], int]]:
                 yield inputs, y
 
 
-def reference_of(points: Points, y: int) -> int | None:
+def reference_of(points: BoardPoints, y: int) -> int | None:
     """The undisturbed score of the same kind: `id-robustness` for `ood-d-robustness`; else the first there is."""
     references = [i for i, axis in enumerate(points.axes) if axis.is_reference and axis.group == BOARD]
     kinds = {name.rpartition("-")[2] for name in points.axes[y].names}
@@ -101,7 +101,7 @@ def reference_of(points: Points, y: int) -> int | None:
     return next(iter(alike or references), None)
 
 
-def line_record(points: Points, pair: Pair, fitted: NDArray[np.bool_]) -> dict[str, object]:
+def line_record(points: BoardPoints, pair: AxisPair, fitted: NDArray[np.bool_]) -> dict[str, object]:
     """The line of a pair in every space, with its band over models; a space without a line is left out."""
     made: dict[str, object] = {"x": pair.x, "y": pair.y}
     for name, space in SPACES.items():
@@ -111,34 +111,34 @@ def line_record(points: Points, pair: Pair, fitted: NDArray[np.bool_]) -> dict[s
     return made
 
 
-def plane_record(points: Points, triple: Triple, fitted: NDArray[np.bool_]) -> dict[str, object]:
+def plane_record(points: BoardPoints, triple: AxisTriple, fitted: NDArray[np.bool_]) -> dict[str, object]:
     """The plane of a score on two others in every space."""
     made: dict[str, object] = {"x": list(triple.x), "y": triple.y}
     for name, space in SPACES.items():
         plane = _fit([points.axes[i] for i in triple.x], points.axes[triple.y], fitted, space)
         if plane is not None:
             made[name] = {
-                "weights": numbers(plane.weights, EXACT),
-                "intercept": number(plane.intercept, EXACT),
+                "weights": json_numbers(plane.weights, EXACT),
+                "intercept": json_number(plane.intercept, EXACT),
                 "n": plane.n,
-                "r2": number(plane.r2),
+                "r2": json_number(plane.r2),
                 "cautions": list(plane.cautions),
-                "mae": number(plane.mae),
+                "mae": json_number(plane.mae),
             }
     return made
 
 
 def levels(models: int) -> list[float | None]:
     """The confidence at which percentiles of refits over n models are taken, for n from 0 on."""
-    return numbers([expanded(CONFIDENCE, n, 1) for n in range(models + 1)], 6)
+    return json_numbers([widened_confidence(CONFIDENCE, n, 1) for n in range(models + 1)], 6)
 
 
 def weak(models: int, k: int) -> list[float | None]:
     """The R² below which a line (k = 1) or plane over n models is near 0, for n from 0 on."""
-    return numbers([near_zero(n, k) for n in range(models + 1)], 4)
+    return json_numbers([near_zero(n, k) for n in range(models + 1)], 4)
 
 
-def _fit(x: Sequence[Axis], y: Axis, fitted: NDArray[np.bool_], space: Space) -> Fit | None:
+def _fit(x: Sequence[ScoreAxis], y: ScoreAxis, fitted: NDArray[np.bool_], space: Space) -> Fit | None:
     every = (*x, y)
     values = np.stack([axis.values[fitted] for axis in every], axis=1)
     values = np.where((values < 0) | (values > 1), np.nan, values)
@@ -157,18 +157,18 @@ def _line(line: Fit) -> dict[str, object]:
     at = line.space.inverse(np.linspace(first, last, ACROSS))
     made = band(line, at)
     return {
-        "slope": number(line.slope, EXACT),
-        "intercept": number(line.intercept, EXACT),
+        "slope": json_number(line.slope, EXACT),
+        "intercept": json_number(line.intercept, EXACT),
         "n": line.n,
-        "r2": number(line.r2),
+        "r2": json_number(line.r2),
         "cautions": list(line.cautions),
-        "at": numbers(at),
-        "low": numbers(made.low),
-        "high": numbers(made.high),
+        "at": json_numbers(at),
+        "low": json_numbers(made.low),
+        "high": json_numbers(made.high),
     }
 
 
-def _typical(points: Points, suite: Suite) -> NDArray[np.bool_]:
+def _typical(points: BoardPoints, suite: Suite) -> NDArray[np.bool_]:
     every = np.ones(len(points), dtype=bool)
     if suite.source == TESTBED:
         facts = {entry.model: entry.facts for entry in points.entries}

@@ -17,8 +17,8 @@ from holdfast.metrics.along_ratios import (
     over_adversarial_ratio,
     over_shift_ratio,
 )
-from holdfast.site.plots.plot import Plot, number
-from holdfast.site.plots.points import SWEEP, Points
+from holdfast.site.plots.plot import Plot, json_number
+from holdfast.site.plots.points import SWEEP, BoardPoints
 from holdfast.store.footer import Footer
 from holdfast.store.store import Store
 
@@ -26,7 +26,7 @@ RESAMPLES = 200
 MOST = 600_000  # samples x ratios: about 15 s on one core
 
 
-class Change(NamedTuple):
+class ChangedRun(NamedTuple):
     """A run and the one that it is compared with."""
 
     reference: Footer
@@ -37,7 +37,7 @@ class Change(NamedTuple):
         return ADVERSARIAL_RATIOS if self.changed.is_attacked else SHIFT_RATIOS
 
 
-def agreement(points: Points, suite: Suite, store: Store, spelled: Callable[[str], str]) -> Plot | None:
+def agreement_plot(points: BoardPoints, suite: Suite, store: Store, spelled: Callable[[str], str]) -> Plot | None:
     """Curves over ratio and radius of models measured here; None without rows that keep all logits."""
     curves, spent, left = [], 0, 0
     for change in _changes(points, suite, spelled):
@@ -45,7 +45,7 @@ def agreement(points: Points, suite: Suite, store: Store, spelled: Callable[[str
         if spent + cost > MOST:
             left += 1
             continue
-        made = _curve(_Rows(store), change)
+        made = _curve(_StoreKey(store), change)
         if made is not None:
             curves.append(made)
             spent += cost
@@ -62,7 +62,7 @@ def agreement(points: Points, suite: Suite, store: Store, spelled: Callable[[str
     )
 
 
-class _Rows:
+class _StoreKey:
     """A store as a key of the cache: stores at one place hold the same rows under the same keys."""
 
     def __init__(self, store: Store) -> None:
@@ -72,10 +72,10 @@ class _Rows:
         return hash(self.store.url)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Rows) and self.store.url == other.store.url
+        return isinstance(other, _StoreKey) and self.store.url == other.store.url
 
 
-def _changes(points: Points, suite: Suite, spelled: Callable[[str], str]) -> Iterator[Change]:
+def _changes(points: BoardPoints, suite: Suite, spelled: Callable[[str], str]) -> Iterator[ChangedRun]:
     """What the suite compares; where it says nothing, attacks alone with the set they were made from."""
     own: dict[str, dict[str, Footer]] = {}
     for line in points.lines:
@@ -92,7 +92,7 @@ def _changes(points: Points, suite: Suite, spelled: Callable[[str], str]) -> Ite
         for model, changed in own.get(scenario, {}).items():
             before = own.get(reference, {}).get(model)
             if before is not None and scenario != reference:
-                yield Change(before, changed)
+                yield ChangedRun(before, changed)
 
 
 def _is_attack(runs: dict[str, Footer], home: str) -> bool:
@@ -102,7 +102,7 @@ def _is_attack(runs: dict[str, Footer], home: str) -> bool:
 
 
 @lru_cache(maxsize=512)
-def _points(rows: _Rows, reference: str, changed: str, is_attack: bool) -> tuple[RatioPoint, ...] | None:
+def _points(rows: _StoreKey, reference: str, changed: str, is_attack: bool) -> tuple[RatioPoint, ...] | None:
     before, after = rows.store.read(reference), rows.store.read(changed)
     along = over_adversarial_ratio if is_attack else over_shift_ratio
     try:
@@ -111,7 +111,7 @@ def _points(rows: _Rows, reference: str, changed: str, is_attack: bool) -> tuple
         return None  # other samples, no sizes, or not all logits: nothing to draw
 
 
-def _curve(rows: _Rows, change: Change) -> dict[str, object] | None:
+def _curve(rows: _StoreKey, change: ChangedRun) -> dict[str, object] | None:
     made = _points(rows, change.reference.key, change.changed.key, change.changed.is_attacked)
     if made is None:
         return None
@@ -121,7 +121,7 @@ def _curve(rows: _Rows, change: Change) -> dict[str, object] | None:
         "scenario": footer.scenario,
         "over": "adversarial ratio" if footer.is_attacked else "shift ratio",
         "n": footer.n,
-        "most": number(math.log(footer.card.classes)),
+        "most": json_number(math.log(footer.card.classes)),
         "ratios": [point.ratio for point in made],
         "agreement": [_bounds(point.agreement.score) for point in made],
         "afr_t": [_bounds(point.afr_t) for point in made],
@@ -129,9 +129,9 @@ def _curve(rows: _Rows, change: Change) -> dict[str, object] | None:
     }
     radius = footer.changes[-1].args.get("radius") if footer.changes else None
     if footer.is_attacked and isinstance(radius, int | float):
-        record |= {"attack": footer.changes[-1].name, "radius": number(float(radius), 8)}
+        record |= {"attack": footer.changes[-1].name, "radius": json_number(float(radius), 8)}
     return record
 
 
 def _bounds(score: Score) -> list[float | None]:
-    return [number(score.value), number(score.low), number(score.high)]
+    return [json_number(score.value), json_number(score.low), json_number(score.high)]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.core.types import Flag
-from holdfast.site.findings import Findings, Measured
+from holdfast.site.model_results import MeasuredRun, ModelResults
 
 LEVELS = ("error", "warning", "note")
 
@@ -42,7 +42,7 @@ class Subset:
 
 
 @dataclass(frozen=True, slots=True)
-class Trust:
+class Cautions:
     """All that weakens the numbers of a page."""
 
     runs: int
@@ -62,9 +62,9 @@ class Trust:
         return not (self.flags or self.failures or self.subsets or self.unreadable or len(self.weights) > 1)
 
 
-def trust(found: Findings) -> Trust:
+def cautions_of(found: ModelResults) -> Cautions:
     runs = found.files
-    return Trust(
+    return Cautions(
         runs=len(runs),
         flags=_flags(runs),
         failures=_failures(runs),
@@ -75,7 +75,7 @@ def trust(found: Findings) -> Trust:
     )
 
 
-def _flags(runs: Sequence[Measured]) -> tuple[Raised, ...]:
+def _flags(runs: Sequence[MeasuredRun]) -> tuple[Raised, ...]:
     met: dict[tuple[str, str], list[tuple[Flag, str]]] = {}
     for run in runs:
         for flag in dict.fromkeys(run.footer.flags):
@@ -92,7 +92,7 @@ def _flags(runs: Sequence[Measured]) -> tuple[Raised, ...]:
     return tuple(sorted(raised, key=lambda one: (_gravity(one.level), -len(one.where), one.name)))
 
 
-def _failures(runs: Sequence[Measured]) -> tuple[Failure, ...]:
+def _failures(runs: Sequence[MeasuredRun]) -> tuple[Failure, ...]:
     met: dict[str, list[tuple[int, str]]] = {}
     for run in runs:
         for reason, samples in run.reasons.items():
@@ -104,7 +104,7 @@ def _failures(runs: Sequence[Measured]) -> tuple[Failure, ...]:
     return tuple(sorted(failures, key=lambda one: (-one.samples, one.reason)))
 
 
-def _subsets(runs: Sequence[Measured]) -> tuple[Subset, ...]:
+def _subsets(runs: Sequence[MeasuredRun]) -> tuple[Subset, ...]:
     met: dict[tuple[str, int, int, str], list[str]] = {}
     for run in runs:
         footer = run.footer
@@ -113,7 +113,7 @@ def _subsets(runs: Sequence[Measured]) -> tuple[Subset, ...]:
     return tuple(Subset(*key, tuple(labels)) for key, labels in met.items())
 
 
-def _title(run: Measured) -> str:
+def _title(run: MeasuredRun) -> str:
     return f"{run.footer.dataset}, {run.label}"
 
 

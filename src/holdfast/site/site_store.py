@@ -16,7 +16,7 @@ from holdfast.store.store import SUFFIX, Picture, Store
 KEPT = 400_000_000  # bytes of rows that stay in memory: several boards and reports read the same runs
 
 
-class Reading(Store):
+class SiteStore(Store):
     """The runs and scores of a store at one moment; `problems` says, by file, what is wrong with those left out.
 
     `lacks_files`: one of them could not be read, and may be readable at the next moment.

@@ -15,9 +15,18 @@ from holdfast.metrics.accuracy import Accuracy
 from holdfast.metrics.compare import Comparison, compare
 from holdfast.metrics.dominant_class import DominantClass, dominant_class
 from holdfast.metrics.means import mean_of_sizes
-from holdfast.metrics.summary import Line, largest, line
-from holdfast.site.conditions import SEARCHED, Axis, condition, group, labels, order, trail, words
-from holdfast.site.specimens import Specimen, specimens
+from holdfast.metrics.summary import Line, largest_selection, line
+from holdfast.site.conditions import (
+    SEARCHED,
+    StrengthAxis,
+    change_names,
+    change_text,
+    condition,
+    group,
+    labels,
+    reading_order,
+)
+from holdfast.site.shown_samples import ShownSample, shown_samples
 from holdfast.site.views import Name, View, every_view, identity, rows_at
 from holdfast.store.files import Unusable
 from holdfast.store.footer import Footer
@@ -28,7 +37,7 @@ KEPT = 8  # runs in memory: those of other models are asked for at every radius 
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class OtherRun:
     """Another model's run. `comparison` is ours against it on shared samples; `problem` says why there is none."""
 
     footer: Footer
@@ -38,7 +47,7 @@ class Beside:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredRun:
     """One run of the model, or one radius of a run that searched over radii.
 
     `difference` is against the undisturbed run, on the samples both hold; `kept` is the share of the samples right
@@ -54,8 +63,8 @@ class Measured:
     size: Score | None
     reasons: dict[str, int]
     unanswered: int
-    beside: tuple[Beside, ...]
-    specimens: tuple[Specimen, ...]
+    beside: tuple[OtherRun, ...]
+    shown_samples: tuple[ShownSample, ...]
     pictures: int
     answers: Rows | None = field(default=None, compare=False, repr=False)
 
@@ -73,7 +82,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class ModelResults:
     """Everything a report is made of.
 
     `runs` are the lines to show, a search over radii at each of them; `files` has every run once. `finished` counts the
@@ -83,10 +92,10 @@ class Findings:
 
     store: str
     model: str
-    runs: tuple[Measured, ...]
-    files: tuple[Measured, ...]
+    runs: tuple[MeasuredRun, ...]
+    files: tuple[MeasuredRun, ...]
     finished: int
-    nearby: tuple[Beside, ...]
+    nearby: tuple[OtherRun, ...]
     unreadable: tuple[str, ...]
     superseded: int
 
@@ -95,12 +104,12 @@ class Findings:
         return max((run.footer for run in self.runs), key=lambda footer: footer.finished)
 
     @property
-    def datasets(self) -> dict[str, tuple[Measured, ...]]:
+    def datasets(self) -> dict[str, tuple[MeasuredRun, ...]]:
         """The runs by dataset; content that changed under one name is another dataset."""
         contents: dict[str, set[str]] = {}
         for run in self.runs:
             contents.setdefault(run.footer.dataset, set()).add(run.footer.data)
-        by_name: dict[str, tuple[Measured, ...]] = {}
+        by_name: dict[str, tuple[MeasuredRun, ...]] = {}
         for run in self.runs:
             known = run.footer.dataset
             name = known if len(contents[known]) == 1 else f"{known} [data {run.footer.data[:8] or 'unknown'}]"
@@ -114,7 +123,7 @@ class Findings:
         return tuple(sorted(met, key=lambda name: (-met[name], name)))
 
 
-def findings(store: Store, model: str, *, beside: Collection[str] | None = None) -> Findings:
+def model_results(store: Store, model: str, *, beside: Collection[str] | None = None) -> ModelResults:
     """Reads every run once: a store larger than memory is fine. `beside` names the models to compare with."""
     every = list(store.footers().values())
     if not every:
@@ -122,13 +131,15 @@ def findings(store: Store, model: str, *, beside: Collection[str] | None = None)
     mine = [footer for footer in every if footer.model == model]
     if not mine:
         raise unknown("model", model, {footer.model for footer in every})
-    chosen = largest(mine)
-    theirs = largest(footer for footer in every if footer.model != model and (beside is None or footer.model in beside))
-    reader = _Reader(store)
+    chosen = largest_selection(mine)
+    theirs = largest_selection(
+        footer for footer in every if footer.model != model and (beside is None or footer.model in beside)
+    )
+    reader = _RowCache(store)
     shown, met = every_view(chosen, reader.keeps_radii), every_view(theirs, reader.keeps_radii)
     rivals = _rivals(met)
     clean: Rows | None = None
-    runs: dict[Name, Measured] = {}
+    runs: dict[Name, MeasuredRun] = {}
     for view, label in zip(shown, labels([view.footer for view in shown]), strict=True):
         rows = reader.rows(view)
         if rows is None:
@@ -150,7 +161,7 @@ def findings(store: Store, model: str, *, beside: Collection[str] | None = None)
         raise HoldfastError(
             f"no run of `{model}` in {store.url} can be read: {why}", hint="`holdfast verify` says more"
         )
-    return Findings(
+    return ModelResults(
         store=store.url,
         model=model,
         runs=tuple(runs.values()),
@@ -162,7 +173,7 @@ def findings(store: Store, model: str, *, beside: Collection[str] | None = None)
     )
 
 
-class _Reader:
+class _RowCache:
     """Rows of a store, the last few kept; what cannot be read is kept to be told, once."""
 
     def __init__(self, store: Store) -> None:
@@ -199,10 +210,10 @@ class _Reader:
         return rows
 
 
-def _measured(label: str, rows: Rows, clean: Rows | None, pictures: Sequence[Picture]) -> Measured:
+def _measured(label: str, rows: Rows, clean: Rows | None, pictures: Sequence[Picture]) -> MeasuredRun:
     against = None if clean is None or not rows.footer.changes else _compared(rows, clean)
     reasons = Counter(str(reason) for reason in rows.table.column("reason").to_pylist() if reason is not None)
-    return Measured(
+    return MeasuredRun(
         label=label,
         line=line(rows),
         difference=against.difference if isinstance(against, Comparison) else None,
@@ -213,7 +224,7 @@ def _measured(label: str, rows: Rows, clean: Rows | None, pictures: Sequence[Pic
         unanswered=0,
         beside=(),
         answers=_answers(rows) if group(rows.footer) == "corrupted" else None,
-        specimens=specimens(_picture_label(label, rows.footer), rows, clean, pictures),
+        shown_samples=shown_samples(_picture_label(label, rows.footer), rows, clean, pictures),
         pictures=len(pictures),
     )
 
@@ -225,7 +236,7 @@ def _answers(rows: Rows) -> Rows:
 def _picture_label(label: str, footer: Footer) -> str:
     """Of a search over radii every sample stands at its own."""
     is_search = bool(footer.changes) and SEARCHED in footer.changes[-1].args
-    return words(footer, without=Axis(len(footer.changes) - 1, "radius")) if is_search else label
+    return change_text(footer, without=StrengthAxis(len(footer.changes) - 1, "radius")) if is_search else label
 
 
 def _unanswered(rows: Rows | None) -> int:
@@ -238,21 +249,21 @@ def _kept(against: Comparison) -> Score:
     return wilson(right - against.only_other, right)
 
 
-def _files(chosen: Sequence[Footer], runs: Iterable[Measured]) -> Iterator[Measured]:
+def _files(chosen: Sequence[Footer], runs: Iterable[MeasuredRun]) -> Iterator[MeasuredRun]:
     """Every run once, under its own name: a search over radii by its largest radius."""
     last = {run.footer.key: run for run in runs}  # a search stands before its attack first, and at most radius last
-    there = [footer for footer in sorted(chosen, key=order) if footer.key in last]
+    there = [footer for footer in sorted(chosen, key=reading_order) if footer.key in last]
     for footer, label in zip(there, labels(there), strict=True):
         yield replace(last[footer.key], label=label)
 
 
-def _beside(rows: Rows, theirs: Sequence[View], reader: _Reader) -> Iterator[Beside]:
+def _beside(rows: Rows, theirs: Sequence[View], reader: _RowCache) -> Iterator[OtherRun]:
     for view in theirs:
         other = reader.rows(view)
         if other is not None:
             found = _compared(rows, other)
             compared, problem = (found, None) if isinstance(found, Comparison) else (None, found)
-            yield Beside(view.footer, Accuracy()(other), compared, problem)
+            yield OtherRun(view.footer, Accuracy()(other), compared, problem)
 
 
 def _compared(one: Rows, other: Rows) -> Comparison | str:
@@ -262,14 +273,14 @@ def _compared(one: Rows, other: Rows) -> Comparison | str:
         return error.problem
 
 
-def _nearby(mine: Sequence[View], theirs: Sequence[View], reader: _Reader) -> Iterator[Beside]:
+def _nearby(mine: Sequence[View], theirs: Sequence[View], reader: _RowCache) -> Iterator[OtherRun]:
     """Others' runs on the same dataset under the same kind of change: they show where ours has a gap."""
-    trails, conditions = {trail(view.footer) for view in mine}, {condition(view.footer) for view in mine}
+    trails, conditions = {change_names(view.footer) for view in mine}, {condition(view.footer) for view in mine}
     for view in theirs:
-        if trail(view.footer) in trails and condition(view.footer) not in conditions:
+        if change_names(view.footer) in trails and condition(view.footer) not in conditions:
             rows = reader.rows(view)
             if rows is not None:
-                yield Beside(view.footer, Accuracy()(rows))
+                yield OtherRun(view.footer, Accuracy()(rows))
 
 
 def _rivals(theirs: Sequence[View]) -> dict[str, list[View]]:

@@ -10,11 +10,11 @@ from holdfast.core.types import Score
 from holdfast.core.values import number_text
 from holdfast.metrics.averages import average_accuracy, mean_of
 from holdfast.site import wording
-from holdfast.site.findings import Findings, Measured
+from holdfast.site.cautions import Cautions
 from holdfast.site.half_lost import HalfLost, half_lost
-from holdfast.site.headline import Headline, by_threat, headline, threat_of, unmeasured_training
-from holdfast.site.threats import Trained
-from holdfast.site.trust import Trust
+from holdfast.site.headline import Headline, by_threat, headline, run_threat, unmeasured_training
+from holdfast.site.model_results import MeasuredRun, ModelResults
+from holdfast.site.stated_radii import Trained
 
 TOPICS = {
     "undisturbed": "Undisturbed",
@@ -50,7 +50,7 @@ class Statement:
     more: tuple[str, ...] = ()
 
 
-def statements(runs: Sequence[Measured], dataset: str) -> list[Statement]:
+def statements(runs: Sequence[MeasuredRun], dataset: str) -> list[Statement]:
     """What the runs on one dataset say."""
     said = []
     for group, topic in TOPICS.items():
@@ -64,14 +64,14 @@ def statements(runs: Sequence[Measured], dataset: str) -> list[Statement]:
             said.append(Statement(topic, text, score, any(one.footer.is_partial for one in _shown(chosen, some)), more))
     missing = [name for group, name in MISSING.items() if headline(runs, group) is None]
     if missing:
-        names = wording.listed(missing)
+        names = wording.joined_words(missing)
         were, them = ("was", "it") if missing == [MISSING["both"]] else ("were", "them")
         text = f"{names[0].upper()}{names[1:]} {were} not measured on {dataset}, so nothing is claimed about {them}."
         said.append(Statement("Not measured", text))
     return said
 
 
-def standing(found: Findings) -> Statement:
+def comparison_statement(found: ModelResults) -> Statement:
     """How the model compares with the others of the store, counted over paired comparisons."""
     topic = "Beside other models"
     met = [
@@ -87,7 +87,7 @@ def standing(found: Findings) -> Statement:
     return Statement(topic, f"On the same samples, {'; '.join(parts)}.")
 
 
-def caution(trust: Trust) -> Statement:
+def caution_statement(trust: Cautions) -> Statement:
     """What to know before believing the numbers, in one sentence."""
     topic = "Before you rely on it"
     said = []
@@ -98,14 +98,14 @@ def caution(trust: Trust) -> Statement:
         runs = f"{trust.partial_runs} of {trust.runs} runs" if trust.runs > 1 else "the one run"
         said.append(f"{runs} {rest} on a part of the samples")
     if trust.flags:
-        names = wording.listed([flag.name for flag in trust.flags])
+        names = wording.joined_words([flag.name for flag in trust.flags])
         said.append(f"{wording.counted(len(trust.flags), 'kind')} of flag {_was(trust.flags)} raised ({names})")
     if trust.failures:
         failed = sum(failure.samples for failure in trust.failures)
         said.append(f"{wording.counted(failed, 'sample')} failed")
     if not said:
         return Statement(topic, "Every run covers its whole dataset, no flag was raised and no sample failed.")
-    text = wording.listed(said)
+    text = wording.joined_words(said)
     return Statement(topic, f"{text[0].upper()}{text[1:]}. The next part says which.")
 
 
@@ -122,8 +122,8 @@ def half_sentence(found: HalfLost | None) -> str:
         assert kept is not None, "a line is made of runs that say what is kept"
         return (
             f"Half of what it gets right is not lost up to radius {number_text(found.radii[-1])}, the largest measured "
-            f"({attack}): there it keeps {wording.percent(kept)} of it "
-            f"({wording.interval(kept)}, {wording.counted(kept.n, 'sample')})."
+            f"({attack}): there it keeps {wording.percent_text(kept)} of it "
+            f"({wording.interval_text(kept)}, {wording.counted(kept.n, 'sample')})."
         )
     if len(found.runs) == 1:
         return (
@@ -131,7 +131,7 @@ def half_sentence(found: HalfLost | None) -> str:
             f"({attack})."
         )
     in_levels = all(number_text(radius).endswith("/255") for radius in found.radii)
-    about = wording.size(found.radius, in_levels=in_levels, digits=2)
+    about = wording.size_text(found.radius, in_levels=in_levels, digits=2)
     return (
         f"Half of what it gets right is lost at a radius of about {about}, interpolated "
         f"({_span(found.radius)}, {wording.counted(found.radius.n, 'sample')} right when undisturbed; {found.attack})."
@@ -147,9 +147,9 @@ def _span(radius: Score) -> str:
     return f"between {number_text(radius.low)} and {number_text(radius.high)} at 95 % or more"
 
 
-def _sentence(chosen: Headline, some: Sequence[Measured], dataset: str) -> str:
+def _sentence(chosen: Headline, some: Sequence[MeasuredRun], dataset: str) -> str:
     run = chosen.run
-    share, rests = wording.percent(run.accuracy), wording.with_interval(run.accuracy, run.footer)
+    share, rests = wording.percent_text(run.accuracy), wording.with_interval(run.accuracy, run.footer)
     if run.group == "undisturbed":
         return f"Undisturbed, it gets {share} right on {dataset} ({rests})."
     if run.group == "corrupted":
@@ -157,8 +157,8 @@ def _sentence(chosen: Headline, some: Sequence[Measured], dataset: str) -> str:
             return f"Under the one corruption measured, {run.label}, it gets {share} right ({rests})."
         mean = _mean(some)
         return (
-            f"Over {len(some)} corruption scenarios it gets {wording.percent(mean)} right on average "
-            f"({wording.interval(mean)}). The worst is {run.label}: {share} right ({rests})."
+            f"Over {len(some)} corruption scenarios it gets {wording.percent_text(mean)} right on average "
+            f"({wording.interval_text(mean)}). The worst is {run.label}: {share} right ({rests})."
         )
     start = "Under attack" if run.group == "attacked" else _together(run)
     why = f", {chosen.why}" if chosen.why else ""
@@ -167,7 +167,7 @@ def _sentence(chosen: Headline, some: Sequence[Measured], dataset: str) -> str:
     return f"{start} ({run.label}{why}) {share} stay right ({rests}){lowest}."
 
 
-def _mean(runs: Sequence[Measured]) -> Score:
+def _mean(runs: Sequence[MeasuredRun]) -> Score:
     """The mean over scenarios, as boards have it; with an interval from the samples where all hold the same."""
     some = [run for run in runs if run.accuracy.n]
     rows = [run.answers for run in some if run.answers is not None]
@@ -176,29 +176,29 @@ def _mean(runs: Sequence[Measured]) -> Score:
     return mean_of([run.accuracy for run in some])
 
 
-def _shown(chosen: Headline, some: Sequence[Measured]) -> Sequence[Measured]:
+def _shown(chosen: Headline, some: Sequence[MeasuredRun]) -> Sequence[MeasuredRun]:
     """The runs that a statement's number rests on."""
     return some if chosen.run.group == "corrupted" else [chosen.run]
 
 
-def _together(run: Measured) -> str:
+def _together(run: MeasuredRun) -> str:
     kinds = [change.kind == "attack" for change in run.footer.changes]
     return "Corrupted and then attacked" if kinds == sorted(kinds) else "Corrupted and attacked"
 
 
-def _drop(run: Measured) -> list[str]:
+def _drop(run: MeasuredRun) -> list[str]:
     lost = run.difference
     if lost is None:
         return []
     on = f"on the same {wording.counted(lost.n, 'sample')}"
     if lost.low <= 0 <= lost.high:
-        return [f"No difference to undisturbed is shown {on} ({wording.interval(lost)} points)."]
-    size = wording.points(lost).lstrip(f"+{wording.MINUS}")
+        return [f"No difference to undisturbed is shown {on} ({wording.interval_text(lost)} points)."]
+    size = wording.points_text(lost).lstrip(f"+{wording.MINUS}")
     where = "below" if lost.value < 0 else "above"
-    return [f"That is {size} points {where} undisturbed {on} (difference {wording.interval(lost)})."]
+    return [f"That is {size} points {where} undisturbed {on} (difference {wording.interval_text(lost)})."]
 
 
-def _doubt(run: Measured, some: Sequence[Measured]) -> list[str]:
+def _doubt(run: MeasuredRun, some: Sequence[MeasuredRun]) -> list[str]:
     near = [other for other in some if other is not run and other.accuracy.low <= run.accuracy.high]
     said = []
     if run.group == "corrupted" and near:
@@ -208,27 +208,28 @@ def _doubt(run: Measured, some: Sequence[Measured]) -> list[str]:
     return said
 
 
-def _wrong_class(run: Measured) -> list[str]:
+def _wrong_class(run: MeasuredRun) -> list[str]:
     """The class into which wrong answers fall, in words that fit how many do."""
-    found = run.dominant
-    if found is None:
+    dominant = run.dominant
+    if dominant is None:
         return []
-    most = "Wrong answers fall into one class" if found.share.low > HALF else "Wrong answers name one class more often"
+    share = dominant.share
+    most = "Most wrong predictions are one class" if share.low > HALF else "Wrong predictions are one class more often"
     return [
-        f"{most}: {wording.count(found.count)} of {wording.count(found.share.n)} say {class_name(run, found.index)} "
-        f"({wording.percent(found.share)}, {wording.interval(found.share)}); "
-        f"spread evenly it would be {wording.whole_percent(found.expected)}."
+        f"{most}: {wording.with_commas(dominant.count)} of {wording.with_commas(share.n)} are "
+        f"{quoted_class(run, dominant.index)} ({wording.percent_text(share)}, {wording.interval_text(share)}); "
+        f"spread evenly it would be {wording.whole_percent(dominant.expected)}."
     ]
 
 
-def class_name(run: Measured, index: int) -> str:
+def quoted_class(run: MeasuredRun, index: int) -> str:
     names = run.footer.classes
     return f"“{names[index]}”" if index < len(names) else f"class {index}"
 
 
-def _about_attacks(chosen: Headline, some: Sequence[Measured]) -> list[str]:
+def _about_attacks(chosen: Headline, some: Sequence[MeasuredRun]) -> list[str]:
     """What of training was not tried, where half is lost, what other threats leave, and the lowest of all."""
-    same = [run for run in some if threat_of(run) == chosen.threat]
+    same = [run for run in some if run_threat(run) == chosen.threat]
     said = [_untried(one) for one in unmeasured_training(some)]
     said.append(half_sentence(half_lost(same)))
     others = [one for one in by_threat(some) if one.threat != chosen.threat]
@@ -247,21 +248,21 @@ def _untried(one: Trained) -> str:
     return f"It was trained against {one.attack}{radius}, which was not measured."
 
 
-def _briefly(run: Measured) -> str:
-    return f"{wording.percent(run.accuracy)} ({wording.interval(run.accuracy)})"
+def _briefly(run: MeasuredRun) -> str:
+    return f"{wording.with_bounds(run.accuracy)}"
 
 
-def _verdicts(run: Measured) -> str:
+def _verdicts(run: MeasuredRun) -> str:
     """`better than vit-tiny and worse than 3 others`: names while they are few."""
     said = []
     for verdict, words in VERDICTS.items():
         names = [other.footer.model for other in run.beside if other.comparison and other.comparison.verdict == verdict]
         if names:
-            said.append(f"{words} {wording.listed(names) if len(names) <= FEW else f'{len(names)} others'}")
-    return wording.listed(said)
+            said.append(f"{words} {wording.joined_words(names) if len(names) <= FEW else f'{len(names)} others'}")
+    return wording.joined_words(said)
 
 
-def _where(run: Measured) -> str:
+def _where(run: MeasuredRun) -> str:
     return "undisturbed" if run.group == "undisturbed" else f"under {run.label}"
 
 

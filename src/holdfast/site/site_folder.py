@@ -20,7 +20,7 @@ PAGES_LAST = (".html", MARK)
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class SiteContents:
     """The files of a site with a digest each, and what the reports among them were made from."""
 
     files: Mapping[str, str] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class Contents:
         return json.dumps({"kind": KIND, "files": self.files, "reports": self.reports}, indent=1) + "\n"
 
 
-def contents(out: Path) -> Contents | None:
+def contents(out: Path) -> SiteContents | None:
     """What a folder holds of ours; None where there is no folder or it is empty, an error where it is not ours."""
     if not out.exists():
         return None
@@ -43,30 +43,30 @@ def contents(out: Path) -> Contents | None:
         return None
     try:
         record = json.loads(mark.read_text(encoding="utf-8"))
-        found = Contents(dict(record["files"]), dict(record["reports"]))
+        found = SiteContents(dict(record["files"]), dict(record["reports"]))
         is_ours = record["kind"] == KIND
     except (ValueError, KeyError, TypeError, OSError) as error:
         raise Misuse(f"{mark} cannot be read: {error}", hint="name a new folder") from error
     for name in found.files:
-        if not is_inside(name):
+        if not is_below_folder(name):
             raise Misuse(f"{mark} names `{name}`, which is not inside the site", hint="name a new folder")
     if not is_ours:
         raise Misuse(f"{mark} is not the mark of a site", hint="name a new folder")
     return found
 
 
-def is_inside(name: str) -> bool:
+def is_below_folder(name: str) -> bool:
     """Whether a name stays below its folder on every system."""
     path = PurePosixPath(name)
     return bool(path.parts) and not path.is_absolute() and ".." not in path.parts and not set(name) & set("\\:\0")
 
 
-def write(files: Iterable[tuple[str, bytes]], out: Path, *, reports: Mapping[str, str] | None = None) -> Contents:
+def write(files: Iterable[tuple[str, bytes]], out: Path, *, reports: Mapping[str, str] | None = None) -> SiteContents:
     """Makes all files, then moves them in, pages last; removes those of ours that are no longer part of the site.
 
     `reports` is read after the last file was made.
     """
-    old = contents(out) or Contents()
+    old = contents(out) or SiteContents()
     with _writing(out):
         remove_leftovers(out.parent, f".{glob.escape(out.name)}.*.tmp")
         held = TemporaryFolder(out.parent / f".{out.name}.{uuid.uuid4().hex[:8]}.tmp")
@@ -74,12 +74,12 @@ def write(files: Iterable[tuple[str, bytes]], out: Path, *, reports: Mapping[str
     try:
         made: dict[str, str] = {}
         for name, data in files:
-            assert is_inside(name), name
+            assert is_below_folder(name), name
             with _writing(out):
                 (temporary / name).parent.mkdir(parents=True, exist_ok=True)
                 (temporary / name).write_bytes(data)
             made[name] = hashlib.sha256(data).hexdigest()[:16]
-        now = Contents(made, dict(reports or {}))
+        now = SiteContents(made, dict(reports or {}))
         with _writing(out):
             _move(temporary, out, old, now)
     finally:
@@ -95,13 +95,13 @@ def _writing(out: Path) -> Iterator[None]:
         raise HoldfastError(f"cannot write {out}: {error.strerror or error}", hint="choose another folder") from error
 
 
-def _move(temporary: Path, out: Path, old: Contents, now: Contents) -> None:
+def _move(temporary: Path, out: Path, old: SiteContents, now: SiteContents) -> None:
     foreign = [name for name in now.files if name not in old.files and (out / name).exists()]
     if foreign:
         raise Misuse(f"{out / foreign[0]} is in the way and not ours", hint="move it, or name another folder")
     out.mkdir(parents=True, exist_ok=True)
     # until all is moved, the mark owns both: an interrupted build can be made again
-    (out / MARK).write_text(Contents({**old.files, **now.files}, {}).text(), encoding="utf-8")
+    (out / MARK).write_text(SiteContents({**old.files, **now.files}, {}).text(), encoding="utf-8")
     for name in sorted(now.files, key=lambda one: (one.endswith(PAGES_LAST), one == "index.html", one)):
         path = out / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from holdfast.core.errors import Misuse
 from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.table import Table
 from holdfast.metrics.bootstrap_draws import draw_counts
-from holdfast.trends.bootstrap import DRAWS, Lines, expanded, lines, percentiles
+from holdfast.trends.bootstrap import DRAWS, LineFits, fit_lines, percentiles, widened_confidence
 from holdfast.trends.fits import Cut
 from holdfast.trends.spaces import LOGIT, Floats, Space, fractions, inside, on_edge, space_of
 
@@ -39,7 +39,7 @@ class ColumnBands(NamedTuple):
     intercept_high: Floats
 
 
-class Prepared(NamedTuple):
+class FitInputs(NamedTuple):
     """x (models,) and y (models, settings), as accuracies and in the space; NaN where a model is not fitted on."""
 
     x: Floats
@@ -64,8 +64,8 @@ def fit_columns(
     `clip` needs counts. A piecewise fit is one of its own: `piecewise.trend`.
     """
     space, names = space_of(space), tuple(table.settings if settings is None else settings)
-    made = prepared(table, x, names, space=space, models=models, cuts=cuts, zero=zero)
-    fitted = lines(made.space_x, made.space_y)
+    made = fit_inputs(table, x, names, space=space, models=models, cuts=cuts, zero=zero)
+    fitted = fit_lines(made.space_x, made.space_y)
     expected_space = made.space_x[:, None] * fitted.slope + fitted.intercept
     return ColumnFits(
         names,
@@ -103,7 +103,7 @@ def column_bands(
     bounds = np.full((4, len(drawn.n)), np.nan)
     for n in np.unique(drawn.n):
         some = drawn.n == n
-        level = confidence if as_published else expanded(confidence, int(n), 1)
+        level = confidence if as_published else widened_confidence(confidence, int(n), 1)
         for j, values in enumerate((drawn.slope, drawn.intercept)):
             bounds[2 * j : 2 * j + 2, some] = percentiles(values[:, some], confidence=level)
     return ColumnBands(*bounds)
@@ -120,14 +120,14 @@ def column_refits(
     zero: Literal["clip", "drop"] | None = None,
     draws: int = DRAWS,
     seed: int = 0,
-) -> Lines:
+) -> LineFits:
     """Slope and intercept of every draw and setting, (draws, settings)."""
     names = tuple(table.settings if settings is None else settings)
-    made = prepared(table, x, names, space=space_of(space), models=models, cuts=cuts, zero=zero)
-    return lines(made.space_x, made.space_y, draw_counts(len(made.x), draws, seed=seed))
+    made = fit_inputs(table, x, names, space=space_of(space), models=models, cuts=cuts, zero=zero)
+    return fit_lines(made.space_x, made.space_y, draw_counts(len(made.x), draws, seed=seed))
 
 
-def prepared(
+def fit_inputs(
     table: Table,
     x: str,
     settings: Sequence[str],
@@ -136,7 +136,7 @@ def prepared(
     models: Iterable[str] | None,
     cuts: Sequence[Cut],
     zero: str | None,
-) -> Prepared:
+) -> FitInputs:
     """The scores a fit may use, with the zero policy applied and its cells counted."""
     chosen = table if models is None else table.of(models)
     for cut in cuts:
@@ -167,7 +167,7 @@ def prepared(
     else:
         raise Misuse(f"`{zero}` is no policy for many settings at once", hint="drop or clip")
     y_values = np.where(np.isnan(x_values)[:, None], np.nan, y_values)
-    return Prepared(x_values, y_values, space.forward(x_values), space.forward(y_values), at_edge)
+    return FitInputs(x_values, y_values, space.forward(x_values), space.forward(y_values), at_edge)
 
 
 def _mean(values: Floats) -> Floats:

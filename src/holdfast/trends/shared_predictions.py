@@ -12,7 +12,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.trends.spaces import Floats
 
 
-class Answered(Protocol):
+class HasPredictions(Protocol):
     """Rows, or anything else that has ids, predictions (NaN for no answer) and labels."""
 
     @property
@@ -23,7 +23,7 @@ class Answered(Protocol):
     def labels(self) -> NDArray[np.int64]: ...
 
 
-class Answers(NamedTuple):
+class SharedPredictions(NamedTuple):
     """Predictions (models, samples), NaN for no answer, with the labels of the samples; `left_out` counts samples.
 
     A sample is left out when some model did not see it.
@@ -40,7 +40,7 @@ class Answers(NamedTuple):
         return np.asarray(self.predictions == self.labels)
 
 
-def side_by_side(rows: Mapping[str, Answered]) -> Answers:
+def side_by_side(rows: Mapping[str, HasPredictions]) -> SharedPredictions:
     """The answers to the samples that every model saw, in the order of the first one."""
     first = next(iter(rows.values()), None)
     if first is None:
@@ -60,4 +60,4 @@ def side_by_side(rows: Mapping[str, Answered]) -> Answers:
         labels.append(np.asarray(each.labels)[index])
     if any((other != labels[0]).any() for other in labels[1:]):
         raise HoldfastError("the models were measured with different labels for the same samples")
-    return Answers(tuple(rows), ids, np.stack(predictions), labels[0], len(every) - len(ids))
+    return SharedPredictions(tuple(rows), ids, np.stack(predictions), labels[0], len(every) - len(ids))

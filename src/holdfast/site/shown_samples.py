@@ -29,7 +29,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Specimen:
+class ShownSample:
     """One sample that the model got wrong: right before the change, or undisturbed, where `before` is None."""
 
     id: str
@@ -64,7 +64,9 @@ class Specimen:
         return self.is_small and self.attacked
 
 
-def specimens(scenario: str, rows: Rows, clean: Rows | None, pictures: Sequence[Picture]) -> tuple[Specimen, ...]:
+def shown_samples(
+    scenario: str, rows: Rows, clean: Rows | None, pictures: Sequence[Picture]
+) -> tuple[ShownSample, ...]:
     """The samples with pictures that the change turned from right to wrong, the most confident mistakes first.
 
     A sample that was wrong before, or of which that is not known, is not among them. Of an undisturbed run: all wrong.
@@ -84,7 +86,7 @@ def specimens(scenario: str, rows: Rows, clean: Rows | None, pictures: Sequence[
         if rows.footer.changes and before is None:
             continue
         found.append(
-            Specimen(
+            ShownSample(
                 id=picture.id,
                 dataset=rows.footer.dataset,
                 scenario=scenario,
@@ -102,11 +104,11 @@ def specimens(scenario: str, rows: Rows, clean: Rows | None, pictures: Sequence[
     return tuple(sorted(found, key=lambda one: (-one.after.confidence, one.id)))
 
 
-def picked(runs: Iterable[Sequence[Specimen]], budget: int, *, most: int = MOST) -> tuple[Specimen, ...]:
+def picked(runs: Iterable[Sequence[ShownSample]], budget: int, *, most: int = MOST) -> tuple[ShownSample, ...]:
     """The best of every run in turn, each sample once, within the bytes allowed; one at least."""
     queues = [list(some) for some in runs if some]
     seen: set[str] = set()
-    chosen: list[Specimen] = []
+    chosen: list[ShownSample] = []
     spent = 0
     while any(queues) and len(chosen) < most:
         for queue in queues:
