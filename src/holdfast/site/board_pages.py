@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from holdfast.boards.board_text import NumberStyle, bounds_text, disagreement, missing_text, number_text
 from holdfast.boards.entries import IMPORTED, Board, BoardCell, BoardEntry, OtherSource
 from holdfast.boards.provenance import Basis, scenarios_of, score_bases, settings_of
-from holdfast.boards.suite_board import tables_of
+from holdfast.boards.suite_board import suite_board, tables_of
 from holdfast.core.suites import Column, Suite
 from holdfast.metrics.summary import Line
 from holdfast.site.plots import Plot, plots_of

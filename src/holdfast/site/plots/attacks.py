@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from holdfast.boards.column_scores import BEST, strengths_of
-from holdfast.boards.entries import Board
+from holdfast.boards.column_scores import BEST, published_training, strengths_of
+from holdfast.boards.entries import Board, BoardEntry
 from holdfast.boards.suite_board import tables_of
 from holdfast.core.errors import HoldfastError
 from holdfast.core.refs import parse_ref
