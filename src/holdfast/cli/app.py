@@ -6,7 +6,7 @@ import typer
 
 from holdfast.cli import (
     agreeing,
-    boards,
+    board_command,
     catalogue,
     data,
     doctor,
@@ -43,13 +43,13 @@ app.command("demo")(evaluating.demo)
 app.command("doctor")(doctor.doctor)
 app.command("list")(catalogue.list_kind)
 app.command("show")(catalogue.show)
-app.command("check")(evaluating.check)
-app.command("plan")(evaluating.plan)
-app.command("evaluate")(evaluating.evaluate)
+app.command("check")(evaluating.check_command)
+app.command("plan")(evaluating.plan_command)
+app.command("evaluate")(evaluating.evaluate_command)
 app.command("status")(reading.status)
 app.command("verify")(reading.verify)
 app.command("scores")(reading.scores)
-app.command("board")(boards.board)
+app.command("board")(board_command.board)
 app.command("compare")(reading.compare)
 app.command("trend")(trending.trend)
 app.command("agree")(agreeing.agree)
@@ -60,5 +60,5 @@ app.command("site")(pages.site)
 app.command("serve")(pages.serve)
 app.command("import")(exchange.import_results)
 app.command("export")(exchange.export)
-app.command("train")(evaluating.train)
+app.command("train")(evaluating.train_command)
 app.add_typer(data.app, name="data")
