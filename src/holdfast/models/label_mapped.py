@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor, nn
 
 from holdfast.core.labels import LabelMap
 from holdfast.core.refs import digest
-from holdfast.core.types import Classifier
+from holdfast.core.types import Classifier, FastVersion, fast_version_of
 from holdfast.models.classifier import TorchClassifier, device_of
 
 BELOW = 10.0  # logits between the lowest real logit and that of a class that the model does not know
@@ -70,38 +69,34 @@ class LabelMapLayer(nn.Module):
             mapped = torch.cat([mapped, self._merged(logits.index_select(1, self.rest).unsqueeze(1))], dim=1)
         return mapped
 
+    def mapped(self, logits: Tensor) -> Tensor:
+        """The logits mapped on whatever device they are."""
+        mapped: Tensor = self.to(logits.device)(logits)
+        return mapped
+
     def _merged(self, grouped: Tensor) -> Tensor:
         return grouped.amax(2) if self.merge == "max" else grouped.logsumexp(2)
 
 
-class MappedCallable:
-    """A callable that returns logits, with a label map behind it."""
-
-    def __init__(self, inner: Callable[[Tensor], Tensor], layer: LabelMapLayer) -> None:
-        self.inner, self.layer = inner, layer
-
-    def __call__(self, images: Tensor) -> Tensor:
-        logits = self.inner(images)
-        mapped: Tensor = self.layer.to(logits.device)(logits)
-        return mapped
-
-
-class LabelMapped(MappedCallable):
-    """A classifier that is no network, with its logits mapped; its `rough` version, where it has one, too."""
+class LabelMapped:
+    """A classifier that is no network, with its logits mapped; its `fast` version, where it has one, too."""
 
     def __init__(self, model: Classifier, label_map: LabelMap) -> None:
-        super().__init__(model, LabelMapLayer(label_map))
+        self.model, self.layer = model, LabelMapLayer(label_map)
         self.card = replace(model.card, classes=label_map.classes)
         self.label_map = map_digest(label_map, getattr(model, "label_map", ""))
-        rough = getattr(model, "rough", None)
-        self.rough = None if rough is None else LabelMappedFast(rough, self.layer)
+        fast = fast_version_of(model)
+        self.fast = None if fast is None else LabelMappedFast(fast, self.layer)
+
+    def __call__(self, images: Tensor) -> Tensor:
+        return self.layer.mapped(self.model(images))
 
 
-class LabelMappedFast(MappedCallable):
+class LabelMappedFast(FastVersion):
     """A fast version with its logits mapped; recordings are its own."""
 
-    def __init__(self, inner: Callable[[Tensor], Tensor], layer: LabelMapLayer) -> None:
-        super().__init__(inner, layer)
-        self.words = str(getattr(inner, "words", "lower precision"))
-        self.records = bool(getattr(inner, "records", False))
-        self.replays: object = None
+    def __init__(self, fast: FastVersion, layer: LabelMapLayer) -> None:
+        self.inner, self.layer, self.records = fast, layer, fast.records
+
+    def __call__(self, images: Tensor) -> Tensor:
+        return self.layer.mapped(self.inner(images))
