@@ -10,7 +10,7 @@ from typing import NamedTuple
 from typer.testing import CliRunner
 
 from holdfast.core.registry import registry
-from holdfast.metrics.scopes import OfPredictions, OfBattery, OfRuns, OfTable, metric_of
+from holdfast.metrics.scopes import OfBattery, OfPredictions, OfRuns, OfTable, metric_of
 
 SOURCE = Path(__file__).parent.parent / "src" / "holdfast"
 LOOKED_AT = ("metrics", "trends", "boards")

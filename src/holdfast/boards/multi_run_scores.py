@@ -17,7 +17,7 @@ from holdfast.core.registry import registry
 from holdfast.core.suites import Suite
 from holdfast.core.table import Table
 from holdfast.core.types import Score
-from holdfast.metrics.scopes import OfPredictions, OfBattery, OfRuns, OfTable, metric_of, unit_of, written
+from holdfast.metrics.scopes import OfBattery, OfPredictions, OfRuns, OfTable, metric_of, unit_of, written
 from holdfast.metrics.summary import lines
 from holdfast.store.files import Unusable
 from holdfast.store.scores import Scores

@@ -161,8 +161,8 @@ class _Maker:
         }
         for file, text in downloads.values():
             yield f"downloads/{file}", _bytes(text)
-        for name, origin in page.origins.items():
-            yield f"boards/data/{name}.js", _bytes(script(name, origin))
+        for key, origin in page.origins.items():
+            yield f"boards/data/{key}.js", _bytes(script(key, origin))
         shown = page if self.has_plotly else page.without_plots()
         yield (
             page.file,

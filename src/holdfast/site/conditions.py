@@ -92,8 +92,8 @@ def labels(footers: Sequence[Footer], *, without: StrengthAxis | None = None) ->
     named = [""] * len(footers)
     for (_, text), some in alike.items():
         differing = _differing([footers[i] for i in some], without) if len(some) > 1 else [""]
-        for i, text in zip(some, differing, strict=True):
-            named[i] = f"{text}{text}"
+        for i, difference in zip(some, differing, strict=True):
+            named[i] = f"{text}{difference}"
     return named
 
 

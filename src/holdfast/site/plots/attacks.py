@@ -17,7 +17,7 @@ from holdfast.core.table import Table
 from holdfast.metrics.multi_attack import CLEAN, Strength, trained_strengths
 from holdfast.metrics.radius_curves import accuracies_at
 from holdfast.metrics.stability import NEAR
-from holdfast.site.plots.plot import Plot, json_number, json_numbers
+from holdfast.site.plots.plot import Plot, PlotInputs, board_plot, json_number, json_numbers
 from holdfast.site.plots.points import SWEEP, BoardPoints
 from holdfast.store.footer import Footer
 from holdfast.store.store import Store
@@ -55,10 +55,10 @@ class AttackedModel:
     trained: Mapping[str, float]
 
 
-def attacks_plot(
-    points: BoardPoints, suite: Suite, shown: Board, store: Store, spelled: Callable[[str], str]
-) -> Plot | None:
+@board_plot(order=1)
+def attacks_plot(inputs: PlotInputs) -> Plot | None:
     """Choose K, and see the ratios again; None for a suite that has no competitiveness ratio."""
+    suite, shown, points, store, spelled = inputs
     columns = [column for column in shown.columns if column.score == RATIO]
     if not columns:
         return None
