@@ -16,7 +16,6 @@ from holdfast.attacks.loop import Exactly
 from holdfast.attacks.replay import HOST_BOUND
 from holdfast.core.refs import Ref
 from holdfast.core.types import Batch
-from holdfast.engine.loading import on_device
 from holdfast.engine.precision import (
     FEW_PASSES,
     LEAST_PACE,
@@ -30,6 +29,7 @@ from holdfast.engine.precision import (
     tried,
     worth_seconds,
 )
+from holdfast.engine.shards import on_device
 from holdfast.models import TorchClassifier
 from holdfast.models.fast import FastModel, Speed, fast_version
 from holdfast.models.lengths import Padded

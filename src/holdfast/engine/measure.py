@@ -14,8 +14,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.noise import Noise
 from holdfast.core.refs import Ref
 from holdfast.core.types import Batch, Change, Classifier, Dataset
-from holdfast.engine.loading import Shard, on_device, out_of_range
-from holdfast.engine.memory import Place, Said, place_of
+from holdfast.engine.shards import LogitCache, Place, Shard, images_key, on_device, out_of_range
 from holdfast.store.rows import Predictions
 
 
@@ -28,14 +27,14 @@ class Setting:
     changes: Sequence[tuple[Ref, Change]]
     seed: int
     device: torch.device
-    said: Said | None = None
+    said: LogitCache | None = None
     source: Ref | None = None
 
     def place(self, changes: int) -> Place:
         """Names the images after the first so many changes."""
         assert self.source is not None, "what was said is kept by what the dataset is"
         refs = [ref for ref, _ in self.changes[:changes]]
-        return place_of(self.source, refs, self.dataset.card.fingerprint, self.seed)
+        return images_key(self.source, refs, self.dataset.card.fingerprint, self.seed)
 
 
 @dataclass(frozen=True, slots=True)

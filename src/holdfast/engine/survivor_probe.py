@@ -25,8 +25,8 @@ from holdfast.core.registry import registry
 from holdfast.core.types import Batch
 from holdfast.engine.device import is_out_of_memory
 from holdfast.engine.jobs import Job
-from holdfast.engine.loading import Shard
 from holdfast.engine.measure import Setting, measure
+from holdfast.engine.shards import Shard
 from holdfast.store import Rows
 
 MOST, FEWEST = 16, 4  # survivors; fewer tell nothing

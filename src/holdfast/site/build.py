@@ -11,11 +11,12 @@ from pathlib import Path
 
 import jinja2
 
-from holdfast.boards.board_list import Unmade, board_suites, filled_by
+from holdfast.boards.board_list import BrokenSuite, board_suites, filled_by
+from holdfast.boards.board_text import board_latex, cell_text
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_text import json_text
 from holdfast.core.suites import Suite
-from holdfast.site import cells, site_folder, wording
+from holdfast.site import site_folder, wording
 from holdfast.site.board_pages import BoardPage, board_page
 from holdfast.site.policy import plotly_script as _plotly
 from holdfast.site.report import BoardRank, report_html, template_environment
@@ -145,7 +146,7 @@ class _Maker:
 
     def _suites(self) -> Iterator[Suite]:
         for suite in board_suites(self.store, own=self.own, spelled=self.spelled):
-            if isinstance(suite, Unmade):
+            if isinstance(suite, BrokenSuite):
                 self.site.failed[suite.name] = suite.problem
             else:
                 yield suite
@@ -157,7 +158,7 @@ class _Maker:
         downloads = {
             "CSV": (f"{name}.csv", csv_text(records)),
             "JSON": (f"{name}.json", _json(about, records)),
-            "LaTeX": (f"{name}.tex", cells.latex(page.board)),
+            "LaTeX": (f"{name}.tex", board_latex(page.board)),
         }
         for file, text in downloads.values():
             yield f"downloads/{file}", _bytes(text)
@@ -294,7 +295,7 @@ def _code() -> str:
 @cache
 def _environment() -> jinja2.Environment:
     made = template_environment()
-    made.globals.update(inline_json=inline_json, cell_text=cells.text)
+    made.globals.update(inline_json=inline_json, cell_text=cell_text)
     return made
 
 

@@ -19,9 +19,9 @@ from holdfast.core.types import Batch
 from holdfast.engine import fast_versions
 from holdfast.engine.evaluate import Evaluation
 from holdfast.engine.fast_versions import FastVersions
-from holdfast.engine.jobs import Wanted, Workshop
+from holdfast.engine.jobs import ModelLoader, RunOptions
 from holdfast.engine.precision import QUERIES, STEPS, Trial, references, short_parts, tried
-from holdfast.engine.watch import Silent
+from holdfast.engine.watch import SilentWatcher
 from holdfast.models import TorchClassifier, wrap
 from holdfast.models.fast import FastModel
 from holdfast.store import Store
@@ -116,9 +116,9 @@ def deciding(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[object, str
         monkeypatch.setattr(fast_versions, "fast_version", lambda model, *_, **__: made(model))
         monkeypatch.setattr(fast_versions, "issuing_share", lambda *_: 0.0)
         monkeypatch.setattr(fast_versions, "pace", lambda model, *_: 1000.0 if isinstance(model, Same) else pace)
-        workshop = Workshop(torch.device("cpu"))
+        loader = ModelLoader(torch.device("cpu"))
         scenario = registry.scenario(f"fashion-mnist-2k+{text}")
-        job = workshop.job(registry.bind("model", "fashion-standard"), scenario, Wanted(samples=200))
+        job = loader.job(registry.bind("model", "fashion-standard"), scenario, RunOptions(samples=200))
         fast = FastVersions(torch.device("cpu")).version(job, "auto", 64, ahead, lambda _: None)
         return fast, job.footer.facts["gradients"]
 
@@ -190,11 +190,11 @@ def test_a_shard_that_overflows_is_measured_in_float32_from_its_beginning(
     monkeypatch.setattr(saved_loops, "COST", 0.0)
     rows = {}
     for way in ("exact", "overflowing"):
-        store, workshop = Store(str(tmp_path / way)), Workshop(torch.device("cpu"))
+        store, loader = Store(str(tmp_path / way)), ModelLoader(torch.device("cpu"))
         scenario = registry.scenario("fashion-mnist-2k+pgd-linf:radius=4/255,steps=4")
-        wanted = Wanted(samples=40, batch_size=16)
-        job = workshop.job(registry.bind("model", "fashion-standard"), scenario, wanted)
-        evaluation = Evaluation.of(job, store, workshop, wanted, Silent())
+        options = RunOptions(samples=40, batch_size=16)
+        job = loader.job(registry.bind("model", "fashion-standard"), scenario, options)
+        evaluation = Evaluation.of(job, store, loader, options, SilentWatcher())
         if way == "overflowing":
             assert isinstance(job.model, TorchClassifier)
             fast = FastModel(job.model, torch.rand(8, 1, 28, 28), width=16, speed="eager")

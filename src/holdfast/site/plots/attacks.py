@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from holdfast.boards.column_scores import BEST, strengths_of, trained_as_said
-from holdfast.boards.entries import Board, Entry
+from holdfast.boards.column_scores import BEST, published_training, strengths_of
+from holdfast.boards.entries import Board, BoardEntry
 from holdfast.boards.suite_board import tables_of
 from holdfast.core.errors import HoldfastError
 from holdfast.core.refs import parse_ref
@@ -139,7 +139,7 @@ def _listed(table: Table | None) -> list[AttackedModel]:
     if table is None:
         return []
     return [
-        AttackedModel(name, "imported", _cells(table, name), trained_as_said(table.facts.get(name, {})))
+        AttackedModel(name, "imported", _cells(table, name), published_training(table.facts.get(name, {})))
         for name in table.models
         if name != BEST
     ]
@@ -169,7 +169,7 @@ def _seen(swept: SweepRun) -> dict[str, float]:
     return {swept.name: known[attack]} if attack in known else {}
 
 
-def _record(model: AttackedModel, chosen: Sequence[AttackStrengths], entry: Entry | None) -> dict[str, object]:
+def _record(model: AttackedModel, chosen: Sequence[AttackStrengths], entry: BoardEntry | None) -> dict[str, object]:
     scores = {} if entry is None else {name: cell.score for name, cell in entry.cells.items()}
     return {
         "name": model.name,
@@ -182,7 +182,7 @@ def _record(model: AttackedModel, chosen: Sequence[AttackStrengths], entry: Entr
     }
 
 
-def _entry(shown: Board, model: AttackedModel) -> Entry | None:
+def _entry(shown: Board, model: AttackedModel) -> BoardEntry | None:
     return next((entry for entry in shown.entries if model.name in entry.names), None)
 
 

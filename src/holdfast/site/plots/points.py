@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.boards.column_scores import BEST
-from holdfast.boards.entries import IMPORTED, PUBLISHED, Board, Entry
+from holdfast.boards.entries import IMPORTED, PUBLISHED, Board, BoardEntry
 from holdfast.boards.suite_board import tables_of
 from holdfast.core.suites import Column, Suite
 from holdfast.core.types import Score
@@ -68,7 +68,7 @@ class BoardPoints:
     `lines` are the runs of measured models, `home` the suite's own dataset as runs name it.
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[BoardEntry, ...]
     axes: tuple[ScoreAxis, ...]
     sources: tuple[str, ...]
     lines: tuple[Line, ...]
@@ -130,7 +130,9 @@ def _lines(suite: Suite, shown: Board, store: Store, spelled: Callable[[str], st
     return lines(store, models=models, scenarios=[spelled(text) for text in suite.scenarios]) if models else []
 
 
-def _column_axis(column: Column, entries: Sequence[Entry], suite: Suite, spelled: Callable[[str], str]) -> ScoreAxis:
+def _column_axis(
+    column: Column, entries: Sequence[BoardEntry], suite: Suite, spelled: Callable[[str], str]
+) -> ScoreAxis:
     cells = [entry.cells[column.name] for entry in entries]
     scores = [NOTHING if cell.score is None else cell.score for cell in cells]
     value, low, high = (np.array([getattr(score, part) for score in scores]) for part in ("value", "low", "high"))
@@ -154,7 +156,7 @@ def reference_columns(suite: Suite) -> set[str]:
 
 
 def _settings_axes(
-    entries: Sequence[Entry], tables: Sequence[tuple[str, Scores]], same: Mapping[str, str], *, taken: set[str]
+    entries: Sequence[BoardEntry], tables: Sequence[tuple[str, Scores]], same: Mapping[str, str], *, taken: set[str]
 ) -> list[ScoreAxis]:
     """A setting of any table, over all tables that have it; `same` are the scenarios that measure a setting here."""
     names = dict.fromkeys(
@@ -189,7 +191,9 @@ def _settings_axes(
     ]
 
 
-def _scenario_axes(entries: Sequence[Entry], measured: Sequence[Line], axes: Sequence[ScoreAxis]) -> list[ScoreAxis]:
+def _scenario_axes(
+    entries: Sequence[BoardEntry], measured: Sequence[Line], axes: Sequence[ScoreAxis]
+) -> list[ScoreAxis]:
     """An axis for every scenario that is on none yet; scores of scenarios that settings stand for go to theirs."""
     index = {name: i for i, entry in enumerate(entries) for name in entry.names}
     known = {name: axis for axis in axes for name in axis.names}
@@ -216,7 +220,7 @@ def _is_reference(setting: str) -> bool:
     return setting == VAL or setting.startswith((f"{VAL}-on-", "id-"))
 
 
-def _entry_sources(entries: Sequence[Entry], tables: Sequence[tuple[str, Scores]]) -> tuple[str, ...]:
+def _entry_sources(entries: Sequence[BoardEntry], tables: Sequence[tuple[str, Scores]]) -> tuple[str, ...]:
     """Where the settings of each entry come from."""
     sources: dict[tuple[str, str], str] = {}
     for origin, scores in tables:
@@ -226,7 +230,7 @@ def _entry_sources(entries: Sequence[Entry], tables: Sequence[tuple[str, Scores]
     return tuple(_first_source(entry, sources) for entry in entries)
 
 
-def _first_source(entry: Entry, sources: Mapping[tuple[str, str], str]) -> str:
+def _first_source(entry: BoardEntry, sources: Mapping[tuple[str, str], str]) -> str:
     known = (sources.get((origin, name)) for origin in entry.every_origin for name in entry.names)
     return next(filter(None, known), "measured here" if entry.is_measured else "imported predictions")
 
@@ -248,7 +252,7 @@ def _axis_record(axis: ScoreAxis, texts: Mapping[str, int]) -> dict[str, object]
     return record
 
 
-def _telling(entries: Sequence[Entry]) -> dict[str, list[str]]:
+def _telling(entries: Sequence[BoardEntry]) -> dict[str, list[str]]:
     """The facts that part the models into a few groups."""
     least, most = COLOURS
     names = dict.fromkeys(name for entry in entries for name in entry.facts)
