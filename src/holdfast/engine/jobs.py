@@ -256,9 +256,9 @@ class ModelLoader:
     def make_fast(self, job: Job, speed: Speed, width: int, said: Callable[[str], None]) -> None:
         """Gives the model of a job that follows gradients on a GPU its fast version, where it has one to trust."""
         if isinstance(job.model, TorchClassifier):
-            job.model.rough = None
+            job.model.fast = None
             if self.device.type == "cuda" and any(change.cost.backwards for _, change in job.changes):
-                job.model.rough = self.fast.version(job, speed, width, self.ahead, said)
+                job.model.fast = self.fast.version(job, speed, width, self.ahead, said)
 
     def distrust(self, job: Job, why: str) -> None:
         """The fast version failed in use: this model's gradients stay in float32 from here on."""
