@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.boards.entries import Board
-from holdfast.boards.suite_board import board
+from holdfast.boards.suite_board import suite_board
 from holdfast.core.errors import HoldfastError
 from holdfast.core.refs import digest
 from holdfast.core.suites import Suite, load_suite
@@ -82,7 +82,7 @@ def check_plot(plot: BoardPlot, suite: str) -> None:
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         store = Store(folder)
-        for case, shown in _boards(made, board(made, store)).items():
+        for case, shown in _boards(made, suite_board(made, store)).items():
             inputs = PlotInputs(made, shown, points_of(made, shown, store), store, str)
             drawn = plot(inputs)
             assert drawn is None or _is_sound(drawn), f"{plot.__name__} of {suite}, {case}: not a plot a page can show"
