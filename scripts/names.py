@@ -1,6 +1,6 @@
 """Lists names that stand for several things, and words that need a dictionary: none of either should be left.
 
-    python scripts/names.py            # exit 1 where there is one
+python scripts/names.py            # exit 1 where there is one
 """
 
 from __future__ import annotations
@@ -14,8 +14,37 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "holdfast"
 # as names in code (whole, or as a part between underscores or capitals)
-WORDS = """workshop wanted said remembering course flight found journey pile parcel ticket crew made_of dials rough quicken
-settle settled place places again answers climb ascent landing journeys flights hardly exactly""".split()
+WORDS = [
+    "workshop",
+    "wanted",
+    "said",
+    "remembering",
+    "course",
+    "flight",
+    "found",
+    "journey",
+    "pile",
+    "parcel",
+    "ticket",
+    "crew",
+    "made_of",
+    "dials",
+    "rough",
+    "quicken",
+    "settle",
+    "settled",
+    "place",
+    "places",
+    "again",
+    "answers",
+    "climb",
+    "ascent",
+    "landing",
+    "journeys",
+    "flights",
+    "hardly",
+    "exactly",
+]
 
 
 def definitions() -> dict[str, list[str]]:

@@ -22,8 +22,8 @@ import torch
 from subject import batch_of
 from torch import Tensor, nn
 
-from holdfast.attacks.lpips import distance, network_for
-from holdfast.attacks.verdict import is_inside, is_wrong
+from holdfast.attacks.perceptual.lpips import distance, network_for
+from holdfast.attacks.success import is_inside, is_wrong
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch

@@ -28,7 +28,7 @@ import torch
 from subject import batch_of, right
 from torch import Tensor
 
-from holdfast.attacks.hyperplane import onto_plane
+from holdfast.attacks.recipes.hyperplane import onto_plane
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import optimize
 
-from holdfast.attacks.balls import L1, L2, Linf
-from holdfast.attacks.threats import Scene, Threat
+from holdfast.attacks.threat import Scene, Threat
+from holdfast.attacks.threats.balls import L1, L2, Linf
 from holdfast.core.noise import Noise
 
 THREATS = [Linf(), L2(), L1()]

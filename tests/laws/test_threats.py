@@ -9,7 +9,7 @@ import torch
 
 from holdfast.attacks.attack import Attack
 from holdfast.attacks.budget import Budget
-from holdfast.attacks.threats import Scene, Threat, scene_of
+from holdfast.attacks.threat import Scene, Threat, scene_of
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
 

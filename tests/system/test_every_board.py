@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
+from holdfast.boards.board_list import Unmade, board_suites
+from holdfast.boards.board_text import number
+from holdfast.boards.entries import Board
 from holdfast.cli.tables import spelling, store_board
 from holdfast.core.suites import Suite
-from holdfast.metrics.board_list import Unmade, board_suites
-from holdfast.metrics.cells import number
-from holdfast.metrics.entries import Board
 from holdfast.site.build import build
 from holdfast.site.slugs import slug
 from holdfast.store import Store

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.boards.suite_board import board
 from holdfast.core.suites import load_suite
 from holdfast.core.types import Flag
-from holdfast.metrics.board import board
 from holdfast.site.build import build
 from holdfast.site.serve import Pages, server
 from holdfast.store.scores import Origin, Scores, grid

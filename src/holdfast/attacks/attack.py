@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from holdfast.attacks.threats import Scene, Threat
-from holdfast.attacks.verdict import is_inside
+from holdfast.attacks.success import is_inside
+from holdfast.attacks.threat import Scene, Threat
 from holdfast.core.noise import Noise
 from holdfast.core.types import Batch, Changed, Classifier, Cost, ModelCard
 

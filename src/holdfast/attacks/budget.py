@@ -11,7 +11,7 @@ from torch import Tensor
 from holdfast.attacks.attack import Attack, Attempt, settle
 from holdfast.attacks.loop import Climb, climb
 from holdfast.attacks.objectives import NEEDED_CLASSES, leads
-from holdfast.attacks.threats import Scene
+from holdfast.attacks.threat import Scene
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.noise import Noise
 from holdfast.core.types import Batch, Classifier, Cost, ModelCard

@@ -24,8 +24,8 @@ from holdfast.attacks.objectives import Objective
 from holdfast.attacks.replay import replays_of
 from holdfast.attacks.saved_loops import Tensors, begun_loop
 from holdfast.attacks.shapes import wide
-from holdfast.attacks.threats import Scene, Threat, scene_of
-from holdfast.attacks.verdict import is_near, is_wrong, may_be_wrong
+from holdfast.attacks.success import is_near, is_wrong, may_be_wrong
+from holdfast.attacks.threat import Scene, Threat, scene_of
 from holdfast.core.noise import Noise
 from holdfast.core.types import Batch, Classifier
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks.steps import State
-from holdfast.attacks.threats import Scene
+from holdfast.attacks.threat import Scene
 
 
 @dataclass(slots=True)

@@ -18,8 +18,8 @@ from holdfast.attacks.flight import Flight, Found
 from holdfast.attacks.objectives import Objective
 from holdfast.attacks.shapes import parts_of, wide
 from holdfast.attacks.steps import Point, State, Step
-from holdfast.attacks.threats import Scene, Threat
-from holdfast.attacks.verdict import CLEAR, is_ahead, is_inside, is_wrong
+from holdfast.attacks.success import CLEAR, is_ahead, is_inside, is_wrong
+from holdfast.attacks.threat import Scene, Threat
 from holdfast.core.noise import Noise
 from holdfast.core.types import Batch, Classifier
 

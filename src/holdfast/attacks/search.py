@@ -22,7 +22,7 @@ from holdfast.attacks.objectives import Objective
 from holdfast.attacks.replay import replays_of
 from holdfast.attacks.shapes import wide
 from holdfast.attacks.steps import State
-from holdfast.attacks.threats import Scene, Threat
+from holdfast.attacks.threat import Scene, Threat
 from holdfast.core.errors import Misuse
 from holdfast.core.noise import Noise
 from holdfast.core.types import Batch, Classifier, Cost

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks.shapes import wide
-from holdfast.attacks.threats import Scene, Threat
+from holdfast.attacks.threat import Scene, Threat
 
 State = dict[str, Tensor]
 

@@ -6,7 +6,7 @@ import typer
 
 from holdfast.cli import (
     agreeing,
-    boards,
+    board_command,
     catalogue,
     data,
     doctor,
@@ -49,7 +49,7 @@ app.command("evaluate")(evaluating.evaluate)
 app.command("status")(reading.status)
 app.command("verify")(reading.verify)
 app.command("scores")(reading.scores)
-app.command("board")(boards.board)
+app.command("board")(board_command.board)
 app.command("compare")(reading.compare)
 app.command("trend")(trending.trend)
 app.command("agree")(agreeing.agree)

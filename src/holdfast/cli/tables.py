@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from holdfast.boards.entries import Board, Cell
     from holdfast.core.suites import Suite
     from holdfast.core.table import Table
     from holdfast.core.types import Score
     from holdfast.engine.evaluate import Outcome
-    from holdfast.metrics.entries import Board, Cell
     from holdfast.store import Store
     from holdfast.store.scores import Scores
 
@@ -67,7 +67,7 @@ def measured_score(cell: Cell) -> Score | None:
 
 def store_board(suite: Suite, store: Store, *, sort: str | None = None) -> Board:
     """The board of a suite with the runs of a store; those whose rows cannot be used are told and left out."""
-    from holdfast.metrics.board import board
+    from holdfast.boards.suite_board import board
     from holdfast.site.reading import Reading
     from holdfast.store.files import Unusable
 

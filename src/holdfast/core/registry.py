@@ -161,7 +161,7 @@ class Registry:
         for home in (HOMES[kind], *ALSO.get(kind, ())):
             self.discovered.add(home)
             package = importlib.import_module(home)
-            for module in pkgutil.iter_modules(package.__path__, prefix=f"{home}."):
+            for module in pkgutil.walk_packages(package.__path__, prefix=f"{home}."):
                 importlib.import_module(module.name)
         self._plugins()
 

@@ -17,11 +17,11 @@ from torch import Tensor, nn
 
 from holdfast.attacks.attack import Attack
 from holdfast.attacks.budget import Budget
-from holdfast.attacks.cascade import Cascade
 from holdfast.attacks.course import kind_of
 from holdfast.attacks.objectives import margin
+from holdfast.attacks.recipes.cascade import Cascade
+from holdfast.attacks.recipes.thresholds import Sweep
 from holdfast.attacks.search import Hunt
-from holdfast.attacks.thresholds import Sweep
 from holdfast.core.noise import Noise
 from holdfast.core.rounding import percent
 from holdfast.core.types import Batch, Classifier

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks.attack import Attack
-from holdfast.attacks.balls import Ball
 from holdfast.attacks.budget import Budget
-from holdfast.attacks.cascade import Cascade
+from holdfast.attacks.recipes.cascade import Cascade
 from holdfast.attacks.shapes import parts_of
-from holdfast.attacks.verdict import is_wrong
+from holdfast.attacks.success import is_wrong
+from holdfast.attacks.threats.balls import Ball
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch

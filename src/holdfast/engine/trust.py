@@ -17,7 +17,7 @@ from torch import Tensor
 from holdfast.attacks.attack import Attack
 from holdfast.attacks.objectives import margin
 from holdfast.attacks.shapes import parts_of
-from holdfast.attacks.verdict import is_wrong
+from holdfast.attacks.success import is_wrong
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
 from holdfast.core.rounding import percent

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import jinja2
 
+from holdfast.boards.board_list import Unmade, board_suites, filled_by
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_text import json_text
 from holdfast.core.suites import Suite
-from holdfast.metrics.board_list import Unmade, board_suites, filled_by
 from holdfast.site import cells, folder, wording
-from holdfast.site.boards import BoardPage, board_page
+from holdfast.site.board_pages import BoardPage, board_page
 from holdfast.site.policy import plotly_script as _plotly
 from holdfast.site.reading import Reading, stamp
 from holdfast.site.report import Place, environment, report_html

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from holdfast.attacks.budget import Budget
 from holdfast.attacks.loop import Climb, climb
-from holdfast.attacks.threats import Scene
+from holdfast.attacks.threat import Scene
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks.attack import Attack
-from holdfast.attacks.verdict import is_wrong
+from holdfast.attacks.success import is_wrong
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch, Changed

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from holdfast.attacks.adam import Adam
-from holdfast.attacks.balls import Linf
+from holdfast.attacks.recipes.adam import Adam
 from holdfast.attacks.steps import Point, State
-from holdfast.attacks.threats import Scene
+from holdfast.attacks.threat import Scene
+from holdfast.attacks.threats.balls import Linf
 from holdfast.core.errors import Misuse
 
 ENTRIES = 7

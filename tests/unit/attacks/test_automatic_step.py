@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from holdfast.attacks.automatic import Automatic
-from holdfast.attacks.balls import Linf
+from holdfast.attacks.recipes.automatic import Automatic
 from holdfast.attacks.steps import Point, State
-from holdfast.attacks.threats import Scene
+from holdfast.attacks.threat import Scene
+from holdfast.attacks.threats.balls import Linf
 
 # images of 0.5 with changes of up to 0.5 inside a box of [0, 1] leave the radius alone in charge
 HALF = 0.5

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from holdfast.attacks.cascade import Cascade
+from holdfast.attacks.recipes.cascade import Cascade
 from holdfast.core.errors import Misuse
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry

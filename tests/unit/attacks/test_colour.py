@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from holdfast.attacks.colour import brightened, contrasted, saturated, turned
-from holdfast.attacks.threats import Scene
+from holdfast.attacks.threat import Scene
+from holdfast.attacks.threats.colour_shifts import brightened, contrasted, saturated, turned
 from holdfast.core.errors import Misuse
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry

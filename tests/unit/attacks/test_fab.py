@@ -10,15 +10,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from holdfast.attacks.balls import L1, L2, Ball, Linf
 from holdfast.attacks.budget import Budget
-from holdfast.attacks.fab import POLISH, AlongBoundary
-from holdfast.attacks.hyperplane import onto_plane
 from holdfast.attacks.loop import Climb
 from holdfast.attacks.objectives import margin
+from holdfast.attacks.recipes.fab import POLISH, AlongBoundary
+from holdfast.attacks.recipes.hyperplane import onto_plane
 from holdfast.attacks.steps import Point, State
-from holdfast.attacks.threats import Scene, Threat
-from holdfast.attacks.verdict import CLEAR
+from holdfast.attacks.success import CLEAR
+from holdfast.attacks.threat import Scene, Threat
+from holdfast.attacks.threats.balls import L1, L2, Ball, Linf
 from holdfast.core.errors import Misuse
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry

@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from holdfast.attacks.balls import L1, L2, Ball, Linf
-from holdfast.attacks.fmn import AdaptiveBall
-from holdfast.attacks.hyperplane import dual_norm
+from holdfast.attacks.recipes.fmn import AdaptiveBall
+from holdfast.attacks.recipes.hyperplane import dual_norm
 from holdfast.attacks.steps import Point
-from holdfast.attacks.threats import Scene
+from holdfast.attacks.threat import Scene
+from holdfast.attacks.threats.balls import L1, L2, Ball, Linf
 from holdfast.core.errors import Misuse
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry

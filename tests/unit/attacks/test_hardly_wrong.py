@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from holdfast.attacks.balls import L1, L2, Linf
 from holdfast.attacks.budget import Budget
 from holdfast.attacks.loop import STRETCHES, Climb
 from holdfast.attacks.objectives import margin
 from holdfast.attacks.steps import Point, State
-from holdfast.attacks.threats import Scene, Threat
-from holdfast.attacks.verdict import CLEAR
+from holdfast.attacks.success import CLEAR
+from holdfast.attacks.threat import Scene, Threat
+from holdfast.attacks.threats.balls import L1, L2, Linf
 from holdfast.core.noise import Noise
 from holdfast.core.types import Batch
 from holdfast.models import TorchClassifier, wrap

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from holdfast.attacks.hyperplane import FEW, dual_norm, onto_plane
+from holdfast.attacks.recipes.hyperplane import FEW, dual_norm, onto_plane
 
 NORMS = ("linf", "l2", "l1")
 each_norm = pytest.mark.parametrize("norm", NORMS)

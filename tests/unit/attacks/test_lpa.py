@@ -8,12 +8,12 @@ from fashion import attacked, batch, model
 from torch import Tensor, nn
 
 from holdfast.attacks.attack import Attack
-from holdfast.attacks.lpa import Excess, Lagrange, fast_lpa, lpa
-from holdfast.attacks.lpips import distance, network_for
-from holdfast.attacks.lpips_ball import LpipsBall
+from holdfast.attacks.perceptual.lpa import Excess, Lagrange, fast_lpa, lpa
+from holdfast.attacks.perceptual.lpips import distance, network_for
+from holdfast.attacks.perceptual.lpips_ball import LpipsBall
 from holdfast.attacks.steps import Point
-from holdfast.attacks.threats import Scene, scene_of
-from holdfast.attacks.verdict import is_inside, is_wrong
+from holdfast.attacks.success import is_inside, is_wrong
+from holdfast.attacks.threat import Scene, scene_of
 from holdfast.core.errors import Misuse
 from holdfast.core.noise import Noise
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from holdfast.attacks.lpips import distance, features, network_for
-from holdfast.attacks.lpips_networks import LAYOUTS, AlexNet
-from holdfast.attacks.lpips_stages import own_stages
+from holdfast.attacks.perceptual.lpips import distance, features, network_for
+from holdfast.attacks.perceptual.lpips_networks import LAYOUTS, AlexNet
+from holdfast.attacks.perceptual.lpips_stages import own_stages
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import registry
 from holdfast.models import TorchClassifier, wrap

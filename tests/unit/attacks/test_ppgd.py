@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from holdfast.attacks import lpips_ball
-from holdfast.attacks.lpips import distance, features, network_for
-from holdfast.attacks.lpips_ball import RIDGE, LpipsBall
-from holdfast.attacks.ppgd import ppgd
-from holdfast.attacks.threats import Scene, scene_of
-from holdfast.attacks.verdict import is_inside, is_wrong
+from holdfast.attacks.perceptual import lpips_ball
+from holdfast.attacks.perceptual.lpips import distance, features, network_for
+from holdfast.attacks.perceptual.lpips_ball import RIDGE, LpipsBall
+from holdfast.attacks.perceptual.ppgd import ppgd
+from holdfast.attacks.success import is_inside, is_wrong
+from holdfast.attacks.threat import Scene, scene_of
 from holdfast.core.errors import Misuse
 from holdfast.core.noise import Noise
 from holdfast.core.types import Batch
@@ -201,7 +201,7 @@ def test_every_pass_through_the_model_is_counted() -> None:
 
 
 def test_passes_of_another_network_are_told_apart(tmp_path) -> None:
-    from holdfast.attacks.lpips_networks import CONVOLUTIONS, LAYOUTS, AlexNet
+    from holdfast.attacks.perceptual.lpips_networks import CONVOLUTIONS, LAYOUTS, AlexNet
 
     torch.manual_seed(0)
     judge = AlexNet(LAYOUTS[1])

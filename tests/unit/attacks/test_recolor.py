@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from holdfast.attacks.recolor import TABLE, Recolour, table_of, to_luv, to_rgb
-from holdfast.attacks.threats import Scene, scene_of
+from holdfast.attacks.threat import Scene, scene_of
+from holdfast.attacks.threats.recolor import TABLE, Recolour, table_of, to_luv, to_rgb
 from holdfast.core.errors import Misuse
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from holdfast.attacks import search as module
-from holdfast.attacks.balls import Linf
 from holdfast.attacks.objectives import margin
 from holdfast.attacks.replay import Replays
 from holdfast.attacks.search import BLOCK, Hunt, Search
 from holdfast.attacks.steps import State
-from holdfast.attacks.threats import Scene, Threat
+from holdfast.attacks.threat import Scene, Threat
+from holdfast.attacks.threats.balls import Linf
 from holdfast.core.errors import Misuse
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
@@ -250,7 +250,7 @@ class NoAnswers(TorchDispatchMode):
 
 @pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
 def test_a_block_of_queries_asks_nothing_of_the_device(norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.attacks.balls.settled", lambda condition: False)  # as it is on a GPU
+    monkeypatch.setattr("holdfast.attacks.threats.balls.settled", lambda condition: False)  # as it is on a GPU
     how = registry.build(registry.bind("attack", f"square-{norm}:queries=20")).search
     batch = Batch(torch.rand(4, 1, 8, 8), torch.zeros(4, dtype=torch.int64), tuple("abcd"))
     quest = module._Quest(bright(2.0), batch, Noise.of(0, batch.ids), torch.full((4,), 0.2), how, 4, None)

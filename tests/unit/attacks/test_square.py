@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from holdfast.attacks import windows
-from holdfast.attacks.balls import L1, L2, Linf
+from holdfast.attacks.recipes import windows
+from holdfast.attacks.recipes.square import Bumps, Squares
+from holdfast.attacks.recipes.windows import Sides
 from holdfast.attacks.search import BLOCK, Hunt, Proposal
-from holdfast.attacks.square import Bumps, Squares
-from holdfast.attacks.threats import Scene, Threat
-from holdfast.attacks.verdict import is_inside
-from holdfast.attacks.windows import Sides
+from holdfast.attacks.success import is_inside
+from holdfast.attacks.threat import Scene, Threat
+from holdfast.attacks.threats.balls import L1, L2, Linf
 from holdfast.core.errors import Misuse
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry

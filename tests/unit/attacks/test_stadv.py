@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from holdfast.attacks.adam import Adam
 from holdfast.attacks.budget import Budget
-from holdfast.attacks.flow import Flow, places, sampled
 from holdfast.attacks.loop import Climb
 from holdfast.attacks.objectives import margin
-from holdfast.attacks.smooth import SOFT, Smoothness, roughness
-from holdfast.attacks.threats import Scene
+from holdfast.attacks.recipes.adam import Adam
+from holdfast.attacks.threat import Scene
+from holdfast.attacks.threats.flow import Flow, places, sampled
+from holdfast.attacks.threats.smooth import SOFT, Smoothness, roughness
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch

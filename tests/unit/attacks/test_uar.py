@@ -15,14 +15,14 @@ from hypothesis.extra import numpy as hnp
 from scipy import fft, optimize
 from torch import Tensor
 
-from holdfast.attacks.balls import L1, L2, Ball, Linf
 from holdfast.attacks.budget import Budget
-from holdfast.attacks.elastic import Elastic, smoothed
-from holdfast.attacks.frank_wolfe import FrankWolfe
-from holdfast.attacks.jpeg import CHROMA, LUMA, Jpeg
-from holdfast.attacks.snow import Snow
+from holdfast.attacks.recipes.frank_wolfe import FrankWolfe
 from holdfast.attacks.steps import Point
-from holdfast.attacks.threats import Scene, Threat, scene_of
+from holdfast.attacks.threat import Scene, Threat, scene_of
+from holdfast.attacks.threats.balls import L1, L2, Ball, Linf
+from holdfast.attacks.threats.elastic import Elastic, smoothed
+from holdfast.attacks.threats.jpeg_threat import CHROMA, LUMA, Jpeg
+from holdfast.attacks.threats.snow_threat import Snow
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry

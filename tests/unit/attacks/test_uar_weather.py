@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from torch import Tensor
 
-from holdfast.attacks.fog import Fog
-from holdfast.attacks.gabor import SIDE, Gabor, evened, kernels, spread
-from holdfast.attacks.snow import BUDGET, LATTICE, REACH, Snow, paled, streaks
-from holdfast.attacks.threats import Scene, Threat, scene_of
+from holdfast.attacks.threat import Scene, Threat, scene_of
+from holdfast.attacks.threats.fog_threat import Fog
+from holdfast.attacks.threats.gabor import SIDE, Gabor, evened, kernels, spread
+from holdfast.attacks.threats.snow_threat import BUDGET, LATTICE, REACH, Snow, paled, streaks
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from holdfast.boards.column_scores import BEST, strengths_of, trained_as_said
+from holdfast.boards.entries import Board, Entry
+from holdfast.boards.suite_board import tables_of
 from holdfast.core.errors import HoldfastError
 from holdfast.core.refs import parse_ref
 from holdfast.core.suites import Suite
 from holdfast.core.table import Table
-from holdfast.metrics.board import BEST, tables_of
-from holdfast.metrics.columns import strengths_of, trained_as_said
-from holdfast.metrics.entries import Board, Entry
 from holdfast.metrics.multi_attack import CLEAN, Strength, trained_strengths
 from holdfast.metrics.radius_curves import accuracies_at
 from holdfast.metrics.stability import NEAR

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from holdfast.boards.entries import MEASURED
 from holdfast.core.errors import HoldfastError
 from holdfast.core.suites import Suite
 from holdfast.core.types import Score
 from holdfast.metrics.averages import mean_of
 from holdfast.metrics.compare import compare
-from holdfast.metrics.entries import MEASURED
 from holdfast.site.plots.plot import number
 from holdfast.site.plots.points import BOARD, Points
 from holdfast.store.files import Unusable

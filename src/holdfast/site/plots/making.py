@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from holdfast.boards.entries import Board
 from holdfast.core.suites import Suite
-from holdfast.metrics.entries import Board
 from holdfast.site.plots.agreement import agreement
 from holdfast.site.plots.attacks import attacks
 from holdfast.site.plots.degradation import degradation

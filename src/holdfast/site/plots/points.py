@@ -10,10 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.boards.column_scores import BEST
+from holdfast.boards.entries import IMPORTED, PUBLISHED, Board, Entry
+from holdfast.boards.suite_board import tables_of
 from holdfast.core.suites import Column, Suite
 from holdfast.core.types import Score
-from holdfast.metrics.board import BEST, tables_of
-from holdfast.metrics.entries import IMPORTED, PUBLISHED, Board, Entry
 from holdfast.metrics.summary import Line, lines
 from holdfast.site.plots.plot import numbers
 from holdfast.store.published import benchmarks, published

@@ -1,0 +1,1 @@
+"""Attacks inside an LPIPS ball, and the networks that measure LPIPS."""

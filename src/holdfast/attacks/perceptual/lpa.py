@@ -1,0 +1,122 @@
+"""The Lagrangian perceptual attacks: distance beyond the radius is paid for, at a rising price."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from holdfast.attacks.loop import Climb
+from holdfast.attacks.objectives import Objective, margin
+from holdfast.attacks.perceptual.lpips import apart
+from holdfast.attacks.perceptual.lpips_attack import LAIDLAW, LpipsAttack, margin_to_one
+from holdfast.attacks.perceptual.lpips_ball import PROJECTION, LpipsBall, boxed
+from holdfast.attacks.shapes import TINY, length, wide
+from holdfast.attacks.steps import Point, State
+from holdfast.attacks.threat import Scene, Threat
+from holdfast.core.errors import Misuse
+from holdfast.core.registry import register
+from holdfast.core.types import Cost
+
+CHEAP, DEAR = 0.01, 10.0  # price of distance: at first in LPA; at the end in Fast-LPA, and LPA's factor between rounds
+PROBE = 0.1  # Euclidean length of the step that measures how fast the distance grows
+FLAT = 1e-8  # added to the growth, so that a flat place does not send the image to infinity
+DECAY = 0.1  # what is left of the step at the end of a round
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """The price of the distance beyond the radius."""
+
+    ball: LpipsBall
+
+    def __call__(self, scene: Scene, variable: Tensor, state: State) -> Tensor:
+        self.ball.note(scene.props, backwards=int(torch.is_grad_enabled()))
+        return state["price"] * (self.ball.far(scene, variable) - scene.radius).clamp_min(0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Lagrange:
+    """Along the gradient, as far as moves the features by a length that falls from the radius to a tenth of it.
+
+    In `rounds` of `steps` each: where a round ends outside, the price of distance grows tenfold. Or `rising`: it grows
+    tenfold from the first step to the last. The last step ends with a projection, so that its point counts.
+    """
+
+    strays: ClassVar[bool] = True
+    ball: LpipsBall
+    steps: int
+    rounds: int = 1
+    rising: bool = False
+
+    def fresh(self, threat: Threat, scene: Scene, variable: Tensor) -> State:  # noqa: ARG002
+        price = DECAY * DEAR if self.rising else CHEAP
+        return {"price": torch.full_like(scene.radius, price)}
+
+    def advance(self, point: Point, state: State) -> Tensor:
+        ball, scene, here, taken = self.ball, point.scene, point.variable, point.taken
+        way = point.gradient / wide(length(point.gradient).clamp_min(TINY), here)
+        with torch.no_grad():
+            seen = ball.seen(scene, here)
+            growth = apart(ball.seen(scene, here + PROBE * way), seen) / PROBE
+        into = taken % self.steps
+        stride = scene.radius * DECAY ** (into / self.steps) / (growth + FLAT)
+        state["price"] = self._price(state["price"], taken, apart(seen, scene.props["features"]) >= scene.radius)
+        return self._counted(scene, taken, boxed(scene, here + wide(stride, here) * way))
+
+    def _price(self, price: Tensor, taken: Tensor, outside: Tensor) -> Tensor:
+        """The price at the next point."""
+        if self.rising:
+            return DEAR * DECAY ** (1.0 - (taken + 1) / self.steps)
+        return torch.where(outside & (taken % self.steps == self.steps - 1), DEAR * price, price)
+
+    def _counted(self, scene: Scene, taken: Tensor, moved: Tensor) -> Tensor:
+        """The last point of a run inside, where it counts."""
+        rows = (taken == self.rounds * self.steps - 1).nonzero().squeeze(1)
+        if len(rows):
+            moved[rows] = self.ball.project(scene.take(rows), moved[rows])
+        return moved
+
+
+@register("attack", "lpa", source=LAIDLAW, tags=("white box", "lpips"))
+def lpa(
+    *, radius: float = 0.5, steps: int = 40, rounds: int = 5, restarts: int = 1, network: str = "self"
+) -> LpipsAttack:
+    """Lagrangian perceptual attack: pays for LPIPS distance beyond `radius`, ten times as much after every round.
+
+    `steps` are those of one of the `rounds`. `network`: whose features measure: `self` (the attacked model), `alexnet`,
+    `alexnet-cifar`, or the path of a file with AlexNet's weights; radii of different networks do not compare. Published
+    numbers use `alexnet-cifar`, whose weights are in no public repository; 0.5 and 40 steps are from their evaluation.
+    Differs from the published code: a success is the very image that was tested, not one a step further on; the last
+    image is projected and tested too, and the best image inside is kept where none succeeds; a projection always ends
+    inside and aims there by 1 % of the radius, not by 0.1; the start is projected.
+    """
+    return _lagrangian(radius, steps, rounds, restarts, network, margin_to_one, rising=False)
+
+
+@register("attack", "fast-lpa", source=LAIDLAW, tags=("white box", "lpips"))
+def fast_lpa(*, radius: float = 0.5, steps: int = 20, restarts: int = 1, network: str = "self") -> LpipsAttack:
+    """Fast Lagrangian perceptual attack: one round in which the price of LPIPS distance beyond `radius` rises.
+
+    Made for training; `lpa` is stronger. `network` as in `lpa`.
+    Differs from the published code: the last image is projected and tested, because outside the set nothing counts
+    (there it is used as it is), any image inside on the way counts, and the start is projected.
+    """
+    return _lagrangian(radius, steps, 1, restarts, network, margin, rising=True)
+
+
+def _lagrangian(
+    radius: float, steps: int, rounds: int, restarts: int, network: str, objective: Objective, *, rising: bool
+) -> LpipsAttack:
+    if steps < 1 or rounds < 1:
+        raise Misuse(f"steps and rounds are 1 or more, got {steps} and {rounds}")
+
+    def climb(ball: LpipsBall) -> Climb:
+        step = Lagrange(ball, steps, rounds, rising)
+        return Climb(ball, objective, step, rounds * steps, restarts, penalty=Excess(ball))
+
+    return LpipsAttack(
+        climb, radius, network, each=Cost(2, 1), last=Cost(1 + PROJECTION.forwards, PROJECTION.backwards)
+    )

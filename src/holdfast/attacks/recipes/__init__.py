@@ -1,0 +1,1 @@
+"""Attacks as registered: a threat, an objective and a step put together, or several attacks combined."""

@@ -1,0 +1,58 @@
+"""Adam as an attack's step."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from holdfast.attacks.shapes import wide
+from holdfast.attacks.steps import Point, State
+from holdfast.attacks.threat import Scene, Threat
+from holdfast.core.errors import Misuse
+
+SHARE = 1 / 18  # of the radius, where no rate is given (MultiRobustBench)
+
+# notation of 1412.6980, Algorithm 1, with its defaults
+BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
+
+
+@dataclass(frozen=True, slots=True)
+class Adam:
+    """Adam uphill (Kingma & Ba 2015, arXiv:1412.6980), then back into the set; every sample has its own clock.
+
+    `rate` is in the units of the variable, or a share of each sample's radius where it is `relative`.
+    """
+
+    strays: ClassVar[bool] = False
+    rate: float
+    relative: bool = False
+
+    @classmethod
+    def at(cls, rate: float | None) -> Adam:
+        """Adam at this rate; none means 1/18 of the radius."""
+        if rate is not None and not rate > 0:
+            raise Misuse(f"a rate is more than zero, got {rate}")
+        return cls(SHARE, relative=True) if rate is None else cls(rate)
+
+    def fresh(self, threat: Threat, scene: Scene, variable: Tensor) -> State:  # noqa: ARG002
+        return {"mean": torch.zeros_like(variable), "square": torch.zeros_like(variable)}
+
+    def advance(self, point: Point, state: State) -> Tensor:
+        gradient = point.gradient
+        mean = state["mean"].mul_(BETA_1).add_(gradient, alpha=1 - BETA_1)
+        square = state["square"].mul_(BETA_2).addcmul_(gradient, gradient, value=1 - BETA_2)
+        age = (point.taken + 1).to(mean.dtype)
+        rate = self.rate * point.scene.radius if self.relative else self.rate
+        # the rate goes under the fraction: one pass less over what may be a large table
+        far = rate / unbiased(BETA_1, age)
+        spread = square.sqrt().mul_(wide(unbiased(BETA_2, age).rsqrt() / far, mean)).add_(wide(EPSILON / far, mean))
+        return point.project(torch.addcdiv(point.variable, mean, spread))
+
+
+def unbiased(beta: float, age: Tensor) -> Tensor:
+    """1 - β^age, exact where β is close to one."""
+    return -torch.expm1(age * math.log(beta))

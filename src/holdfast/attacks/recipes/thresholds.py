@@ -1,0 +1,209 @@
+"""A sweep over radii as one job: for each sample the smallest radius of a grid that breaks it."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from holdfast.attacks.attack import Attack, Attempt
+from holdfast.attacks.budget import Budget
+from holdfast.attacks.shapes import parts_of, wide
+from holdfast.attacks.success import is_inside, is_wrong
+from holdfast.core.noise import Noise
+from holdfast.core.types import Batch, Classifier, Cost, ModelCard
+
+SUCCESS_COST = 0.2  # of a failed attack, which runs to its end; measured 0.05 to 0.3 over the attacks here
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep(Attack):
+    """An attack at every radius of a grid, ascending."""
+
+    attack: Attack
+    radii: tuple[float, ...]
+    exhaustive: bool = False
+    warm: bool = False
+    radius: float = field(init=False, default=math.nan)
+
+    @property
+    def is_minimal(self) -> bool:
+        return isinstance(self.attack, Budget) and self.attack.climb.keep == "smallest"
+
+    @property
+    def cost(self) -> Cost:
+        one = self.attack.cost
+        attacks = 1 if self.is_minimal else len(self.radii) + depth(len(self.radii) + 1)
+        if not self.exhaustive and not self.is_minimal:
+            attacks = depth(len(self.radii) + 1)
+        return Cost(one.forwards * attacks + attacks + 1, one.backwards * attacks)
+
+    def attempt(
+        self,
+        model: Classifier,
+        batch: Batch,
+        noise: Noise,
+        radius: Tensor,
+        *,
+        width: int,
+        first: Tensor | None = None,  # noqa: ARG002
+    ) -> Attempt:
+        probes = _Probes(self, model, batch, noise, width)
+        if self.is_minimal:
+            return probes.minimal()
+        if not self.exhaustive:
+            return probes.searched()
+        return probes.exhausted(replace(self, exhaustive=False).attempt(model, batch, noise, radius, width=width))
+
+    def refuse(self, card: ModelCard) -> None:
+        self.attack.refuse(card)
+
+
+class _Probes:
+    """A batch between two indices of the grid: not broken at `low`, broken at `high`.
+
+    Index 0 is no attack, 1 … m are the radii, m + 1 stands for none of them.
+    """
+
+    def __init__(self, how: Sweep, model: Classifier, batch: Batch, noise: Noise, width: int) -> None:
+        self.how, self.model, self.batch, self.noise, self.width = how, model, batch, noise, width
+        device = batch.images.device
+        self.grid = torch.tensor([0.0, *how.radii, math.inf], device=device)
+        clean = torch.zeros(len(batch), dtype=torch.bool, device=device)
+        for part in self._parts():
+            clean[part] = self._wrong(batch.images[part], batch.labels[part])
+        count = torch.zeros(len(batch), dtype=torch.int64, device=device)
+        self.low, self.high = count.clone(), torch.where(clean, 0, len(how.radii) + 1)
+        self.whole = Attempt(
+            batch.images.clone(),
+            torch.zeros(len(batch), device=device),
+            clean.clone(),
+            forwards=count + 1,
+            backwards=count.clone(),
+        )
+        self.last: Tensor | None = None
+        self.reached = torch.ones(len(batch), device=device)
+
+    def searched(self) -> Attempt:
+        """Each sample's own search: attacks where it is not known yet, until low and high are neighbours."""
+        splits = torch.tensor(_splits(len(self.how.radii) + 1), device=self.grid.device)
+        while True:
+            open_ = (self.high - self.low > 1).nonzero().squeeze(1)
+            if not len(open_):
+                return self._settled()
+            place = self.low[open_] + splits[self.high[open_] - self.low[open_]]
+            made = self._attacked(open_, place)
+            # a success may be smaller than its radius: then it is known at a smaller one
+            needed = (~is_inside(made.size[:, None], self.grid[None, 1:-1])).sum(1) + 1
+            reached = torch.minimum(needed, place)
+            self.high[open_] = torch.where(made.broken, torch.minimum(reached, self.high[open_]), self.high[open_])
+            self.low[open_] = torch.where(made.broken, self.low[open_], place)
+
+    def minimal(self) -> Attempt:
+        everyone = torch.arange(len(self.batch), device=self.grid.device)[self.high > 0]
+        if len(everyone):
+            made = self._attacked(everyone, torch.full_like(everyone, len(self.how.radii) + 1))
+            needed = (~is_inside(made.size[:, None], self.grid[None, 1:-1])).sum(1) + 1
+            self.high[everyone] = torch.where(made.broken, needed, len(self.how.radii) + 1)
+        return self._settled()
+
+    def exhausted(self, searched: Attempt) -> Attempt:
+        """Every radius for every sample that is right; what was searched stands beside it."""
+        right = (self.high > 0).nonzero().squeeze(1)
+        broken = torch.zeros(len(self.batch), len(self.how.radii), dtype=torch.bool, device=self.grid.device)
+        for i in range(len(self.how.radii), 0, -1):
+            if len(right):
+                made = self._attacked(right, torch.full_like(right, i), warm=False)
+                broken[right, i - 1] = made.broken
+                self.high[right] = torch.where(made.broken, i, self.high[right])
+        whole = self._settled()
+        known = broken.long()
+        gaps = (known.cummax(dim=1).values > known).any(dim=1)
+        assert whole.radius is not None, "a sweep tells thresholds"
+        assert searched.radius is not None, "a sweep tells thresholds"
+        whole.tallies["samples swept"] = len(right)
+        whole.tallies["samples that broke below a radius they withstood"] = int(gaps.sum())
+        whole.tallies["samples whose search ends elsewhere"] = int((whole.radius != searched.radius).sum())
+        whole.forwards, whole.backwards = whole.forwards + searched.forwards, whole.backwards + searched.backwards
+        return whole
+
+    def _attacked(self, rows: Tensor, place: Tensor, *, warm: bool | None = None) -> Attempt:
+        """Attacks some samples at some places of the grid, and takes down images, passes and where the attack ended."""
+        how, batch, whole = self.how, self.batch, self.whole
+        part = Batch(batch.images[rows], batch.labels[rows], tuple(batch.ids[i] for i in rows.tolist()))
+        warm = how.warm if warm is None else warm
+        begun = self._begun(rows, place) if warm and self.last is not None else None
+        made = how.attack.attempt(
+            self.model, part, self.noise.take(rows), self.grid[place], width=self.width, first=begun
+        )
+        claimed = made.broken.nonzero().squeeze(1)
+        for some in parts_of(claimed, self.width):
+            made.broken[some] = self._wrong(made.images[some], part.labels[some])
+        made.forwards[claimed] += 1
+        whole.forwards[rows] += made.forwards
+        whole.backwards[rows] += made.backwards
+        self._note(rows, place, made)
+        return made
+
+    def _begun(self, rows: Tensor, place: Tensor) -> Tensor:
+        """Where the last attack on the sample ended, stretched to the radius of this one."""
+        assert self.last is not None, "nothing to go on from"
+        return self.last[rows] * wide(self.grid[place] / self.reached[rows], self.last)
+
+    def _note(self, rows: Tensor, place: Tensor, made: Attempt) -> None:
+        """Keeps the image of the smallest success, and for who has none that of the largest radius so far."""
+        whole = self.whole
+        better = made.broken | ~whole.broken[rows]
+        taken = rows[better]
+        whole.images[taken], whole.size[taken] = made.images[better], made.size[better]
+        whole.broken[rows] |= made.broken
+        if made.variable is not None:
+            if self.last is None:
+                self.last = made.variable.new_zeros((len(self.batch), *made.variable.shape[1:]))
+            self.last[rows] = made.variable
+            self.reached[rows] = self.grid[place]
+        places = rows.tolist()
+        whole.reasons |= {places[i]: why for i, why in made.reasons.items()}
+        whole.facts |= made.facts
+        for name, count in made.tallies.items():
+            whole.tallies[name] = whole.tallies.get(name, 0) + count
+
+    def _settled(self) -> Attempt:
+        self.whole.radius = self.grid[self.high]
+        self.whole.broken = self.high <= len(self.how.radii)
+        return self.whole
+
+    def _parts(self) -> list[slice]:
+        return [slice(i, i + self.width) for i in range(0, len(self.batch), self.width)]
+
+    def _wrong(self, images: Tensor, labels: Tensor) -> Tensor:
+        with torch.no_grad():
+            return is_wrong(self.model(images), labels)
+
+
+@functools.cache
+def _splits(most: int) -> tuple[int, ...]:
+    """Where to attack between low and high, by their distance: cheapest on average if every threshold is as likely.
+
+    A failure costs a whole attack, a success much less, so it pays to come from above.
+    """
+    cost, split = [0.0, 0.0], [0, 0]
+    for n in range(2, most + 1):
+        options = [(j / n * (SUCCESS_COST + cost[j]) + (n - j) / n * (1 + cost[n - j]), j) for j in range(1, n)]
+        best, at = min(options)
+        cost.append(best)
+        split.append(at)
+    return tuple(split)
+
+
+@functools.cache
+def depth(most: int) -> int:
+    """Most attacks that a search may need for one sample."""
+    splits = _splits(most)
+    longest = [0, 0]
+    for n in range(2, most + 1):
+        longest.append(1 + max(longest[splits[n]], longest[n - splits[n]]))
+    return longest[most]

@@ -1,0 +1,57 @@
+"""Fog whose clouds are chosen to mislead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from holdfast.attacks.budget import Budget
+from holdfast.attacks.recipes.uar import KANG, LEVELS, unforeseen
+from holdfast.attacks.shapes import TINY, wide
+from holdfast.attacks.threat import Scene
+from holdfast.attacks.threats.latent import Latent
+from holdfast.core.registry import register
+from holdfast.corruptions.plasma import plasma, side_for, stretched
+
+MARGIN = 16  # pixels of the plasma on every side that are not used
+DECAY = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fog(Latent):
+    """Clouds of the radius in grey levels over the image, and every channel scaled by one over (maximum + radius).
+
+    The variable is the plasma's wibble. Only its shape counts: clouds are stretched to their full range.
+    """
+
+    name: ClassVar[str] = "fog"
+    residue: ClassVar[str] = "every channel is stretched so that its maximum is white"
+
+    def shape(self, images: Tensor) -> tuple[int, ...]:
+        side = side_for(max(images.shape[2:]) + 2 * MARGIN)
+        return (side, side)
+
+    def render(self, scene: Scene, variable: Tensor) -> Tensor:
+        images = scene.images
+        (height, width), side = images.shape[2:], variable.shape[-1]
+        top, left = (side - height) // 2, (side - width) // 2
+        clouds = stretched(plasma(variable, decay=DECAY))[:, None, top : top + height, left : left + width]
+        reach = wide(scene.radius / LEVELS, images)
+        peak = images.amax(dim=(2, 3), keepdim=True)
+        return (images + reach * clouds) / (peak + reach).clamp_min(TINY)
+
+
+@register("attack", "fog-attack", source=KANG, tags=("white box", "fog"))
+def fog_attack(*, radius: float = 25.0, steps: int = 20, share: float | None = None, restarts: int = 1) -> Budget:
+    """Sign steps on the wibbles of fractal fog of `radius` grey levels (of 255) over the image.
+
+    `share` of the radius per step; none means 1 / √steps. 20 steps and radii of 2.5 to 50 as in MultiRobustBench; the
+    paper takes 200 steps. At radius 0 what is left is that every channel is stretched to white.
+    Differs from the published code: clouds are stretched per sample, not over the batch; a point's mean takes its true
+    neighbours (there two of the four are a cell too far); steps are a share of the range of a wibble (there they have
+    the size of the radius in grey levels, so that every wibble jumps to an end); a map is large enough for every image
+    size; a sample stops at its first success, and the best point is kept, not the last.
+    """
+    return unforeseen(Fog(), radius, steps, restarts, share=share)

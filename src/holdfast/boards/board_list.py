@@ -1,0 +1,131 @@
+"""Which boards there are: one per suite and dataset, one per list, and one for every other table of results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from holdfast.boards.suite_board import tables_of
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.suites import Column, Suite, load_suite, published_lists, suites
+from holdfast.store.published import benchmarks, published, settings
+from holdfast.store.scores import Scores
+from holdfast.store.store import Store
+
+SHOWN = 6  # columns of a table that no suite describes; the rest are details
+IMPORTS = {"robustbench": "robustbench", "multirobustbench": "multirobustbench", "timm": "timm"}
+
+
+class Unmade(NamedTuple):
+    """A board that cannot be made, and why."""
+
+    name: str
+    problem: str
+
+
+def board_suites(
+    store: Store | None = None, *, own: Sequence[str] = (), spelled: Callable[[str], str] = str
+) -> Iterator[Suite | Unmade]:
+    """Every board as the suite that describes it; `own` are suite files besides those of the package."""
+    known: set[str] = set()
+    for name in [*suites(), *published_lists(), *own]:
+        try:
+            suite = load_suite(name)
+        except HoldfastError as error:
+            if name in own:
+                raise
+            yield Unmade(name, error.problem)
+            continue
+        known.update(tables_of(suite))
+        if suite.board:
+            yield suite
+            yield from _moved(name, suite, store, spelled)
+    for name in _tables(store):
+        if name not in known:
+            yield table_suite(name, store)
+
+
+def board_suite(name: str, store: Store, *, dataset: str | None = None) -> Suite:
+    """The board of a suite, of a list, or of a table by its name."""
+    if name not in suites() and name not in published_lists() and not name.endswith(".toml"):
+        tables = _tables(store)
+        if name in tables and dataset is None:
+            return table_suite(name, store)
+        raise unknown("board", name, [*suites(), *published_lists(), *tables], otherwise="`holdfast board` lists them")
+    return load_suite(name, dataset=dataset)
+
+
+def table_suite(name: str, store: Store | None) -> Suite:
+    """A table that no suite describes: its settings are the columns, ranked by the first that has a direction."""
+    columns: dict[str, Column] = {}
+    if name in benchmarks():
+        for setting in settings(name).values():
+            columns[setting.name] = Column(setting.name, unit=setting.unit, better=setting.better)
+    for scores in store.scores(name) if store is not None else ():
+        for setting_name in scores.table.settings:
+            columns.setdefault(setting_name, Column(setting_name, unit=scores.unit(setting_name)))
+    chosen = [column for column in columns.values() if column.better][:SHOWN] or list(columns.values())[:SHOWN]
+    shown = {column.name for column in chosen}
+    made = tuple(
+        Column(one.name, unit=one.unit, better=one.better, detail=one.name not in shown)
+        for one in sorted(columns.values(), key=lambda one: one.name not in shown)
+    )
+    source = "; ".join(dict.fromkeys(_source(scores) for scores in _scores(name, store)))
+    return Suite(
+        name, f"Table: {name}", (), f"The numbers of `{name}` as they are.", source, published=(name,),
+        sort=made[0].name if made else "", board=made,
+    )  # fmt: skip
+
+
+def filled_by(suite: Suite) -> str:
+    """The command that gives a board its first entries."""
+    absent = [name for name in suite.published if name not in benchmarks()]
+    formats = [IMPORTS[word] for name in absent for word in (name.split("-")[0],) if word in IMPORTS]
+    if formats:
+        return f"holdfast import {formats[0]} FOLDER"
+    models = "MODEL" if suite.is_moved else " ".join(suite.models) or "MODEL"
+    return f"holdfast evaluate {models} --suite {suite.name}{suite.options}"
+
+
+def _moved(name: str, suite: Suite, store: Store | None, spelled: Callable[[str], str]) -> Iterator[Suite]:
+    """The suite on every other dataset on which it was run: one of its columns besides the clean one is whole."""
+    if store is None or not suite.dataset:
+        return
+    runs: dict[str, dict[str, set[str]]] = {}
+    for footer in store.footers().values():
+        runs.setdefault(footer.dataset, {}).setdefault(footer.model, set()).add(footer.scenario)
+    for dataset, models in sorted(runs.items()):
+        if dataset == suite.dataset or not any("+" in text for texts in models.values() for text in texts):
+            continue
+        try:
+            moved = load_suite(name, dataset=dataset)
+            wanted = [_of_dataset(column, dataset, spelled) for column in moved.board]
+        except HoldfastError:
+            continue
+        if moved.is_moved and any(texts and texts <= done for texts in wanted for done in models.values()):
+            yield moved
+
+
+def _of_dataset(column: Column, dataset: str, spelled: Callable[[str], str]) -> set[str]:
+    """The scenarios of a column where all of them change this dataset; else none."""
+    texts = [text for term in column.scenarios for text in term]
+    return {spelled(text) for text in texts} if all(text.startswith(f"{dataset}+") for text in texts) else set()
+
+
+def _tables(store: Store | None) -> list[str]:
+    imported = [scores.benchmark for scores in store.scores()] if store is not None else []
+    return list(dict.fromkeys([*benchmarks(), *sorted(imported)]))
+
+
+def _scores(name: str, store: Store | None) -> Iterable[Scores]:
+    if name in benchmarks():
+        yield published(name)
+    if store is not None:
+        yield from store.scores(name)
+
+
+def _source(scores: Scores) -> str:
+    if scores.origin is not None:
+        return str(scores.origin)
+    table = scores.table
+    return table.source_of(table.models[0], table.settings[0]).partition(", Table")[0] if table.models else ""

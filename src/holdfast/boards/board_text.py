@@ -1,0 +1,160 @@
+"""The cells of a board in words: value, interval, and what is there of what it needs. Every view takes them here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from holdfast.boards.entries import Board, Cell, Entry
+from holdfast.core.rounding import Rounding, figures, shown
+from holdfast.core.suites import Column
+from holdfast.store.scores import PER_HUNDRED
+
+UNRELIABLE = "†"
+LARGE = 100  # from here on a number that is no share has decimals, not figures
+
+
+class Style(NamedTuple):
+    """How numbers are written: decimals of a percentage, and whether the rest is rounded or cut off."""
+
+    digits: int = 1
+    rounding: Rounding = "round"
+
+
+PLAIN = Style()
+
+
+def number(value: float, unit: str, style: Style = PLAIN) -> str:
+    """`54.3` for a share; other numbers with two figures more than a share has decimals."""
+    if unit in PER_HUNDRED:
+        return shown(100 * value, style.digits, rounding=style.rounding)
+    if unit == "rank":
+        return shown(value, 0)
+    if style.rounding == "truncate" or abs(value) >= LARGE:
+        return shown(value, style.digits, rounding=style.rounding)
+    return figures(value, style.digits + 2)
+
+
+def bounds(cell: Cell, unit: str, style: Style = PLAIN) -> str:
+    """`[52.1, 56.4]`; nothing where nobody said how many samples the score rests on."""
+    if cell.score is None or not cell.score.n or math.isnan(cell.score.low):
+        return ""
+    return f"[{number(cell.score.low, unit, style)}, {number(cell.score.high, unit, style)}]"
+
+
+def text(cell: Cell, unit: str, style: Style = PLAIN) -> str:
+    """`54.3 [52.1, 56.4]`, or `12 of 80` where results are missing; `(published 56.9)` where sources disagree."""
+    if cell.score is None:
+        return lack(cell)
+    part = f"n {cell.score.n:,}" if cell.is_partial else ""
+    said = [number(cell.score.value, unit, style), bounds(cell, unit, style), part, disagreement(cell, unit, style)]
+    return " ".join(filter(None, said))
+
+
+def disagreement(cell: Cell, unit: str, style: Style = PLAIN) -> str:
+    """`(published 56.9)`: what other sources say, where that is more than rounding away and shows in these digits."""
+    own = "" if cell.score is None else number(cell.score.value, unit, style)
+    said = [(other.origin, number(other.score.value, unit, style)) for other in cell.disagreeing]
+    told: dict[str, list[str]] = {}
+    for origin, value in dict.fromkeys(said):
+        if value != own:
+            told.setdefault(value, []).append(origin)
+    parts = [f"{', '.join(origins)} {value}" for value, origins in told.items()]
+    return f"({'; '.join(parts)})" if parts else ""
+
+
+def lack(cell: Cell) -> str:
+    return f"{cell.have} of {cell.of}" if cell.of and not cell.note else "—"
+
+
+class Tabular(NamedTuple):
+    """A board as a table of texts: headings, rows, the headings of numbers, and the footnotes that rows point to."""
+
+    columns: list[str]
+    rows: list[list[str]]
+    right: list[str]
+    notes: list[str]
+
+
+def tabular(
+    board: Board, columns: Sequence[Column] | None = None, style: Style = PLAIN, *, with_missing: bool = True
+) -> Tabular:
+    """The board in texts, with these columns, by default all that are no details."""
+    chosen = board.columns if columns is None else columns
+    titles = [column.title or column.name for column in chosen]
+    marks = _Marks()
+    rows = [
+        [
+            "" if entry.rank is None else str(entry.rank),
+            " ".join([entry.model, *marks.of(entry)]),
+            *(text(entry.cell(column.name), column.unit, style) for column in chosen),
+            ", ".join(entry.every_origin),
+            *([entry.missing] if with_missing else []),
+        ]
+        for entry in board.entries
+    ]
+    headings = ["", "model", *titles, "from", *(["missing"] if with_missing else [])]
+    return Tabular(headings, rows, ["", *titles], marks.notes)
+
+
+class _Marks:
+    """Footnotes of a table, each once, numbered as they come."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+        self.has_unreliable = False
+
+    def of(self, entry: Entry) -> list[str]:
+        self.has_unreliable |= entry.is_unreliable
+        number = self.numbers.setdefault(entry.footnote, len(self.numbers) + 1) if entry.footnote else 0
+        return [*([UNRELIABLE] if entry.is_unreliable else []), *([f"[{number}]"] if number else [])]
+
+    @property
+    def notes(self) -> list[str]:
+        first = [f"{UNRELIABLE} potentially unreliable, says the list that it is on"] if self.has_unreliable else []
+        return [*first, *(f"[{number}] {text}" for text, number in self.numbers.items())]
+
+
+def records(board: Board, style: Style = PLAIN) -> list[dict[str, object]]:
+    """One record per score, for programs: fractions, with interval, n, counts and source; details where begun.
+
+    `shown` is the value as every table writes it.
+    """
+    return [
+        _record(entry, column, cell, style)
+        for entry in board.entries
+        for column in board.every_column
+        for cell in (entry.cell(column.name),)
+        if not column.detail or cell.have or cell.score is not None
+    ]
+
+
+def _record(entry: Entry, column: Column, cell: Cell, style: Style) -> dict[str, object]:
+    score = cell.score
+    known = score is not None and score.n > 0
+    return {
+        "rank": entry.rank,
+        "model": entry.model,
+        "origin": ", ".join(entry.every_origin),
+        "score": column.name,
+        "unit": column.unit,
+        "value": None if score is None else score.value,
+        "low": score.low if score is not None and known else None,
+        "high": score.high if score is not None and known else None,
+        "n": score.n if score is not None and known else None,
+        "shown": "" if score is None else number(score.value, column.unit, style),
+        "have": cell.have,
+        "of": cell.of,
+        "complete": entry.is_complete,
+        "detail": column.detail,
+        "from": cell.origin,
+        "source": cell.source,
+        "note": cell.note,
+        "others": [
+            {"from": o.origin, "value": o.score.value, "source": o.source, "agrees": o.agrees} for o in cell.others
+        ],
+        "unreliable": entry.is_unreliable,
+        "footnote": entry.footnote,
+        "also": list(entry.also),
+    }

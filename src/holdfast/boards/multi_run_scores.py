@@ -1,0 +1,247 @@
+"""Scores by name that take more than one run: of a model's runs, over a battery of attacks, or of many models."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from holdfast.boards.column_scores import Runs
+from holdfast.boards.over_models import rows_by_model
+from holdfast.boards.suite_board import board
+from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.registry import registry
+from holdfast.core.suites import Suite
+from holdfast.core.table import Table
+from holdfast.core.types import Score
+from holdfast.metrics.scopes import OfAnswers, OfBattery, OfRuns, OfTable, metric_of, unit_of, written
+from holdfast.metrics.summary import lines
+from holdfast.store.files import Unusable
+from holdfast.store.scores import Scores
+from holdfast.store.store import Store
+
+ALL_MODELS = ""  # in the place of a model: the score is of all of them together
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A score of more than one run. Without a score, `note` says why; `of` says what it is made of."""
+
+    metric: str
+    unit: str
+    model: str
+    of: str
+    reference: str
+    score: Score | None
+    note: str = ""
+    details: object = None
+
+    def record(self) -> dict[str, object]:
+        """Flat and plain, for CSV and JSON; shares are fractions."""
+        score = self.score
+        has = score is not None and score.has_interval
+        return {
+            "metric": self.metric,
+            "unit": self.unit,
+            "model": self.model or None,
+            "of": self.of,
+            "reference": self.reference or None,
+            "value": None if score is None else score.value,
+            "low": score.low if score is not None and has else None,
+            "high": score.high if score is not None and has else None,
+            "n": None if score is None else score.n or None,
+            "note": self.said,
+        } | ({} if self.details is None else {"details": self.details})
+
+    def texts(self) -> list[str]:
+        n = "" if self.score is None or not self.score.n else f"{self.score.n:,}"
+        return [self.metric, self.model or "all models", self.of, written(self.score, self.unit), n, self.said]
+
+    @property
+    def said(self) -> str:
+        """The note, and why a score has no interval."""
+        why = f"no interval: {self.score.why}" if self.score is not None and self.score.why else ""
+        return "; ".join(filter(None, (self.note, why)))
+
+
+def is_of_one_run(text: str) -> bool:
+    """Whether a metric is a function of one run's rows, so that it stands beside the run's accuracy."""
+    metric = metric_of(text)
+    return callable(metric) and not isinstance(metric, OfRuns | OfBattery | OfTable | OfAnswers)
+
+
+def several(
+    store: Store,
+    text: str,
+    *,
+    models: Sequence[str] = (),
+    scenarios: Sequence[str] = (),
+    reference: str | None = None,
+    table: Scores | None = None,
+    suite: Suite | None = None,
+    spelled: Callable[[str], str] = str,
+) -> list[Result]:
+    """One metric over all that the store has for it, or over a published or imported table.
+
+    `suite` is that of a battery of attacks; `scenarios` and `reference` narrow what counts, or name settings.
+    """
+    ref = str(registry.bind("metric", text))
+    metric = metric_of(ref)
+    blank = Result(ref, unit_of(ref, metric), ALL_MODELS, "", reference or "", None)
+    if table is not None and not isinstance(metric, OfTable):
+        raise Misuse(f"`{ref}` is made of rows, and a table has none", hint="leave --benchmark out")
+    if isinstance(metric, OfBattery):
+        assert suite is not None, "a battery is that of a suite"
+        return _of_battery(blank, store, suite, models, spelled)
+    if isinstance(metric, OfRuns):
+        return _of_runs(blank, metric, store, models, scenarios, reference)
+    if table is not None:
+        assert isinstance(metric, OfTable), "looked at above"
+        return _of_table(blank, metric, table.table, scenarios, reference, models)
+    if isinstance(metric, OfAnswers):
+        return _of_answers(blank, metric, store, models, scenarios)
+    return _of_store(blank, metric, store, models, scenarios, reference)
+
+
+def _of_battery(
+    blank: Result, store: Store, suite: Suite, models: Sequence[str], spelled: Callable[[str], str]
+) -> list[Result]:
+    """A board of one column over the attacks that the suite ranks by."""
+    first = next(column for column in suite.board if column.score == "cr-ind-avg")
+    column = replace(first, name=blank.metric, title=blank.metric, score=blank.metric, detail=False)
+    made = board(replace(suite, board=(column,), sort=column.name), store, spelled=spelled)
+    results = []
+    for entry in made.entries:
+        cell = entry.cells[column.name]
+        if (models and entry.model not in models) or (cell.score is None and not cell.have):
+            continue
+        missing = f"{cell.have} of {cell.of} results are there" if cell.score is None and not cell.note else cell.note
+        results.append(replace(blank, model=entry.model, of=suite.name, score=cell.score, note=missing))
+    return results
+
+
+def _of_runs(
+    blank: Result, metric: OfRuns, store: Store, models: Sequence[str], scenarios: Sequence[str], reference: str | None
+) -> list[Result]:
+    """One score per model and dataset."""
+    found: dict[tuple[str, str], Runs] = {}
+    for line in lines(store, models=models):
+        key = (line.footer.model, "" if getattr(metric, "over_datasets", False) else line.footer.dataset)
+        found.setdefault(key, Runs(store)).lines[line.footer.scenario] = line
+    results = []
+    for (model, dataset), runs in found.items():
+        wanted = [
+            name
+            for name, line in runs.lines.items()
+            if metric.is_about(line.footer) and (not scenarios or name in scenarios)
+        ]
+        if not wanted:
+            continue
+        clean = reference or (dataset if dataset in runs.lines else None)
+        made = replace(
+            blank,
+            model=model,
+            of=f"{len(wanted)} {'run' if len(wanted) == 1 else 'runs'} of {dataset or 'several datasets'}",
+            reference=clean or "",
+        )
+        results.append(_tried(made, partial(metric.of_runs, runs, wanted, clean)))
+        runs.read.clear()
+    return results
+
+
+def _of_answers(
+    blank: Result, metric: OfAnswers, store: Store, models: Sequence[str], scenarios: Sequence[str]
+) -> list[Result]:
+    """One score per model under every scenario that two models or more were measured under."""
+    measured: dict[str, set[str]] = {}
+    for line in lines(store, models=models, scenarios=scenarios):
+        measured.setdefault(line.footer.scenario, set()).add(line.footer.model)
+    results = []
+    for scenario, names in measured.items():
+        if len(names) < 2 and not scenarios:
+            continue
+        rows = rows_by_model(store, scenario, models)
+        start = replace(blank, of=scenario)
+        try:
+            found = metric.of_answers(rows)
+        except Unusable:
+            raise
+        except HoldfastError as error:
+            results.append(replace(start, note=error.problem))
+            continue
+        matrix = metric.matrix(rows) if hasattr(metric, "matrix") else None
+        for model in rows:
+            note = "" if model in found else "not defined: one of two models is always right or always wrong"
+            results.append(replace(start, model=model, score=found.get(model), note=note, details=matrix))
+    return results
+
+
+def _of_store(
+    blank: Result, metric: OfTable, store: Store, models: Sequence[str], scenarios: Sequence[str], reference: str | None
+) -> list[Result]:
+    """Every scenario against its dataset without a change, or against the reference."""
+    found = lines(store, models=models)
+    pairs = dict.fromkeys(
+        (line.footer.scenario, reference or line.footer.dataset)
+        for line in found
+        if (not scenarios and line.footer.changes) or line.footer.scenario in scenarios
+    )
+    scores = {(line.footer.model, line.footer.scenario): line.accuracy for line in found}
+    every = list(dict.fromkeys(model for model, _ in scores))
+    results = []
+    for scenario, other in pairs:
+        if scenario == other:
+            continue
+        values = [[scores.get((model, name)) for name in (scenario, other)] for model in every]
+        numbers = np.array([[math.nan if s is None else s.value for s in row] for row in values])
+        counts = np.array([[0 if s is None else s.n for s in row] for row in values], dtype=np.int64)
+        table = Table(tuple(every), (scenario, other), numbers, counts)
+        both = table.where(np.isfinite(numbers).all(axis=1))
+        results += _of_table(blank, metric, both, [scenario], other, ())
+    return results
+
+
+def _of_table(
+    blank: Result,
+    metric: OfTable,
+    table: Table,
+    settings: Sequence[str],
+    reference: str | None,
+    models: Sequence[str],
+) -> list[Result]:
+    if not settings or (reference is None and not getattr(metric, "alone", False)):
+        raise Misuse(
+            f"`{blank.metric}` of a table needs to know of which settings",
+            hint="--scenario SHIFTED --reference STANDARD, by the names that the table has",
+        )
+    names = [*settings, *([] if reference is None else [reference])]
+    start = replace(blank, of=", ".join(settings), reference=reference or "")
+    for name in names:
+        table.column(name)  # an error that suggests
+    try:
+        found = metric.of_table(table, names)
+        notes = metric.notes(table, names) if hasattr(metric, "notes") else {}
+    except Unusable:
+        raise
+    except HoldfastError as error:
+        return [replace(start, note=error.problem)]
+    if not metric.per_model:
+        score, note = next(iter(found.values()), None), next(iter(notes.values()), "")
+        return [replace(start, score=score, note=note)]
+    return [
+        replace(start, model=model, score=score, note=notes.get(model, ""))
+        for model, score in found.items()
+        if not models or model in models
+    ]
+
+
+def _tried(start: Result, made: Callable[[], Score]) -> Result:
+    try:
+        return replace(start, score=made())
+    except Unusable:
+        raise
+    except HoldfastError as error:
+        return replace(start, note=f"{error.problem}; {error.hint}" if error.hint else error.problem)

@@ -1,0 +1,105 @@
+"""Columns of a board that take all its models together: a line through them, or their answers side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.suites import Column, Suite
+from holdfast.core.table import Table
+from holdfast.core.types import Score
+from holdfast.metrics.averages import mean_of
+from holdfast.metrics.scopes import OfAnswers, is_over_models, metric_of
+from holdfast.metrics.summary import lines
+from holdfast.store.rows import Rows
+from holdfast.store.store import Store
+
+if TYPE_CHECKING:
+    from holdfast.boards.entries import Entry
+
+
+def over_models(
+    suite: Suite, entries: Sequence[Entry], store: Store | None, spelled: Callable[[str], str]
+) -> list[Entry]:
+    """The entries with the columns that are made of all of them; the others stay as they are."""
+    made = list(entries)
+    for column in suite.board:
+        if not column.weights and is_over_models(column.score, column.reference):
+            made = _filled(column, made, store, spelled)
+    return made
+
+
+def _filled(column: Column, entries: list[Entry], store: Store | None, spelled: Callable[[str], str]) -> list[Entry]:
+    metric = metric_of(column.score)
+    notes: Mapping[str, str] = {}
+    problem = ""
+    found: Mapping[str, Score] = {}
+    try:
+        if column.of or not isinstance(metric, OfAnswers):  # what can be made of rows is, where there are any
+            table, settings = _table(column, entries, store, spelled)
+            found = metric.of_table(table, settings)
+            notes = metric.notes(table, settings) if hasattr(metric, "notes") else {}
+        elif store is not None:
+            found = _of_answers(column, metric, store, spelled)
+    except HoldfastError as error:
+        problem = error.problem
+    return [_entry(entry, column, found, notes, problem) for entry in entries]
+
+
+def _entry(entry: Entry, column: Column, found: Mapping[str, Score], notes: Mapping[str, str], problem: str) -> Entry:
+    cell = entry.cells[column.name]
+    name = next((name for name in entry.names if name in found), entry.model)
+    score, note = found.get(name), notes.get(name, problem)
+    source = f"over {len(found)} models of this board" if score is not None else cell.source
+    made = cell._replace(score=score, note=note, source=source, others=())
+    return replace(entry, cells={**entry.cells, column.name: made})
+
+
+def _table(
+    column: Column, entries: Sequence[Entry], store: Store | None, spelled: Callable[[str], str]
+) -> tuple[Table, list[str]]:
+    """The models of a board under the columns that a score is of, or under its scenarios and their reference."""
+    if column.of:
+        names = list(column.of)
+        scores = {entry.model: [entry.cells[name].score for name in names] for entry in entries}
+    else:
+        names, scores = _measured(column, store, spelled)
+    values = np.array([[math.nan if s is None else s.value for s in row] for row in scores.values()])
+    counts = np.array([[0 if s is None else s.n for s in row] for row in scores.values()], dtype=np.int64)
+    shape = (len(scores), len(names))
+    return Table(tuple(scores), tuple(names), values.reshape(shape), counts.reshape(shape)), names
+
+
+def _measured(
+    column: Column, store: Store | None, spelled: Callable[[str], str]
+) -> tuple[list[str], dict[str, list[Score | None]]]:
+    terms = [text for term in column.scenarios for text in term]
+    names = [*terms, *([column.reference] if column.reference else [])]
+    texts = [spelled(name) for name in names]
+    found: dict[str, dict[str, Score]] = {}
+    for line in lines(store, scenarios=texts) if store is not None and texts else ():
+        found.setdefault(line.footer.model, {})[line.footer.scenario] = line.accuracy
+    return names, {model: [runs.get(text) for text in texts] for model, runs in found.items()}
+
+
+def _of_answers(column: Column, metric: OfAnswers, store: Store, spelled: Callable[[str], str]) -> Mapping[str, Score]:
+    """The mean over the column's scenarios, for models that have all of them."""
+    texts = [spelled(text) for term in column.scenarios for text in term]
+    each = [metric.of_answers(rows_by_model(store, text)) for text in texts]
+    shared = set.intersection(*(set(scores) for scores in each)) if each else set()
+    return {model: mean_of([scores[model] for scores in each]) for model in shared}
+
+
+def rows_by_model(store: Store, scenario: str, models: Sequence[str] = ()) -> dict[str, Rows]:
+    """The rows of every model under a scenario, the latest of each; those that cannot be read are told and left out."""
+    found: dict[str, Rows] = {}
+    for line in lines(store, scenarios=[scenario], models=models):
+        rows = store.read_or_tell(line.footer.key)
+        if rows is not None:
+            found[line.footer.model] = rows
+    return found

@@ -1,0 +1,191 @@
+"""Boards: the scores of a suite for every model that has them, printed in a paper, imported, or measured here.
+
+A mean over missing cells is never shown as a score: the cell says how many there are of how many, and the entry is
+marked incomplete. What is no mean is made in `boards.column_scores`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from holdfast.boards.column_scores import (
+    ABOVE,
+    BEST,
+    LOWEST,
+    OVER_RADII,
+    RATIOS,
+    Runs,
+    above_line,
+    made_of,
+    mean_of_columns,
+)
+from holdfast.boards.entries import IMPORTED, MEASURED, PUBLISHED, Board, Cell, Entry
+from holdfast.boards.merging import Listing, merged, ranked
+from holdfast.boards.over_models import over_models
+from holdfast.boards.provenance import scenarios_of
+from holdfast.boards.table_entries import listed, sources_of
+from holdfast.core.errors import Misuse, unknown
+from holdfast.core.refs import parse_ref
+from holdfast.core.registry import registry
+from holdfast.core.suites import Column, Suite
+from holdfast.core.table import Table
+from holdfast.core.types import Score
+from holdfast.metrics.summary import lines
+from holdfast.store.published import aliases, benchmarks, published
+from holdfast.store.store import Store
+
+NAMED = (*RATIOS, ABOVE, OVER_RADII, LOWEST)
+Spelling = Callable[[str], str]
+
+
+def board(suite: Suite, store: Store | None = None, *, sort: str | None = None, spelled: Spelling = str) -> Board:
+    """The board of a suite: what its papers print, and what the store holds, imported and measured; a model once.
+
+    `spelled` turns the scenarios of the suite into the texts that rows carry.
+    """
+    if not suite.board:
+        raise Misuse(f"suite `{suite.name}` declares no board", hint="give it columns, each under [[board]]")
+    by = sort or suite.sort
+    names = [column.name for column in suite.board]
+    if by not in names:
+        raise Misuse(f"the board of `{suite.name}` has no score `{by}`", hint=f"there are: {', '.join(names)}")
+    _check_scores(suite)
+    listings = list(_listings(suite, store, by, spelled))
+    entries = merged(listings, suite.board, _names(suite, listings))
+    entries = over_models(suite, entries, store, spelled)
+    direction = next(column.better for column in suite.board if column.name == by)
+    details = {column.name for column in suite.board if column.detail}
+    main, more = (tuple(c for c in suite.board if (c.name in details) is wanted) for wanted in (False, True))
+    made = tuple(_parted(entry, details) for entry in ranked(entries, by, direction))
+    return Board(suite.board_name, suite.title, main, by, made, more)
+
+
+def tables_of(suite: Suite) -> tuple[str, ...]:
+    """The benchmarks whose numbers stand on the board of a suite; those imported under its own name do too."""
+    return tuple(dict.fromkeys((*suite.published, suite.board_name)))
+
+
+def _listings(suite: Suite, store: Store | None, by: str, spelled: Spelling) -> Iterator[Listing]:
+    for name in suite.published:
+        if name in benchmarks():  # others are named for what can be imported
+            yield Listing(PUBLISHED, list(listed(suite, published(name), PUBLISHED)))
+    if store is None:
+        return
+    for name in tables_of(suite):
+        for scores in store.scores(name):
+            date = "" if scores.origin is None else scores.origin.date
+            yield Listing(IMPORTED, list(listed(suite, scores, IMPORTED)), date)
+    made = from_rows(suite, store, spelled=spelled)
+    helps = _helping(suite, by, spelled)
+    yield Listing(MEASURED, [own.entry for own in made if own.entry.origin == MEASURED])
+    yield Listing(IMPORTED, [own.entry for own in made if own.entry.origin == IMPORTED and own.scenarios & helps])
+
+
+def _helping(suite: Suite, by: str, spelled: Spelling) -> set[str]:
+    """The scenarios that help to rank: predictions of others stand only on boards for which they have one of these."""
+    column = next(column for column in suite.board if column.name == by)
+    needed = {spelled(text) for text in scenarios_of(column, suite)}
+    return needed - ({spelled(suite.dataset)} if suite.dataset else set()) or needed
+
+
+def _names(suite: Suite, listings: Sequence[Listing]) -> dict[str, str]:
+    """Names of a model in one source of the board → its name on the board.
+
+    A model that was loaded from timm here is the one that timm lists at the same image size.
+    """
+    names = {alias: name for benchmark in tables_of(suite) for alias, name in aliases(benchmark).items()}
+    tabled = {entry.model for listing in listings if listing.origin != MEASURED for entry in listing.entries}
+    for listing in listings:
+        for entry in listing.entries if listing.origin == MEASURED else ():
+            source, _, rest = entry.model.partition(":")
+            listed_as = f"{rest.partition(',')[0]}@{entry.facts.get('image_size', '')}"
+            if source == "timm" and listed_as in tabled:
+                names[entry.model] = listed_as
+    return names
+
+
+def _parted(entry: Entry, details: set[str]) -> Entry:
+    cells, more = ({n: c for n, c in entry.cells.items() if (n in details) is wanted} for wanted in (False, True))
+    return replace(entry, cells=cells, details=more)
+
+
+def _check_scores(suite: Suite) -> None:
+    for column in suite.board:
+        if column.score and column.score not in NAMED:
+            name = parse_ref(column.score).name
+            known = registry.entries("metric")
+            if name not in known:
+                raise unknown("score or metric", column.score, [*NAMED, *known])
+
+
+class Own(NamedTuple):
+    """An entry made of rows, and the scenarios of the board that it has rows of."""
+
+    entry: Entry
+    scenarios: frozenset[str]
+
+
+def from_rows(suite: Suite, store: Store, *, spelled: Spelling = str) -> list[Own]:
+    """The models of a store by their rows: measured here, or imported as predictions of others."""
+    texts = {text for column in suite.board for term in column.scenarios for text in (*term, column.reference) if text}
+    wanted = {text: spelled(text) for text in texts}
+    found: dict[str, Runs] = {}
+    for line in lines(store, scenarios=list(wanted.values())) if wanted else ():
+        found.setdefault(line.footer.model, Runs(store)).lines[line.footer.scenario] = line
+    named = [scores.table for name in tables_of(suite) for scores in store.scores(name)]
+    best = next((table for table in named if BEST in table.models), None)
+    made = []
+    for model, runs in found.items():
+        cells: dict[str, Cell] = {}
+        for column in suite.board:
+            cells[column.name] = _own_cell(column, runs, best, wanted, cells)
+        runs.read.clear()
+        footers = [line.footer for line in runs.lines.values()]
+        card = footers[0].card
+        origin = IMPORTED if all(footer.is_imported for footer in footers) else MEASURED
+        facts = {"source": card.source, "trained_on": card.trained_on, "image_size": str(card.size or "")}
+        entry = Entry(model, origin, cells, {name: fact for name, fact in facts.items() if fact})
+        made.append(Own(entry, frozenset(runs.lines)))
+    return made
+
+
+def _own_cell(
+    column: Column, runs: Runs, best: Table | None, spelled: Mapping[str, str], cells: Mapping[str, Cell]
+) -> Cell:
+    """A column of a model measured here; no score where a result is missing."""
+    if not column.of:
+        made = made_of(column, runs, best, spelled.__getitem__)
+        rests = [runs.lines[spelled[text]] for term in column.scenarios for text in term if spelled[text] in runs.lines]
+        partial = any(line.footer.is_partial for line in rests)
+        files = dict.fromkeys(line.footer.facts["imported from"] for line in rests if line.footer.is_imported)
+        source = f"predictions in {', '.join(files)}" if files else made.source
+        origin = IMPORTED if rests and all(line.footer.is_imported for line in rests) else MEASURED
+        return Cell(made.score, made.have, made.of, source, is_partial=partial, note=made.note, origin=origin)
+    parts = [cells[name] for name in column.of]
+    scores = [part.score for part in parts if part.score is not None]
+    notes = "; ".join(dict.fromkeys(part.note for part in parts if part.note))
+    cell = Cell(
+        None,
+        sum(part.have for part in parts),
+        sum(part.of for part in parts),
+        sources_of(column, cells),
+        is_partial=any(part.is_partial for part in parts),
+        note=notes,
+        origin=MEASURED if any(part.origin == MEASURED for part in parts) else IMPORTED,
+    )
+    if column.score == LOWEST and scores:
+        return cell._replace(score=min(scores, key=lambda each: each.value))
+    if len(scores) < len(parts):
+        return cell
+    if column.score != ABOVE:
+        return cell._replace(score=mean_of_columns(column, scores, runs))
+    shifted, *standard = ((np.array([each.value]), np.array([each.low]), np.array([each.high])) for each in scores)
+    value, low, high = (float(part[0]) for part in above_line(column, shifted, standard, runs.correlation(column)))
+    if math.isnan(value):
+        return cell._replace(note="an accuracy of 0 or 1 has no place on the line")
+    return cell._replace(score=Score(value, low, high, min(each.n for each in scores)))

@@ -1,0 +1,184 @@
+"""Entries of a board from tables: what papers print, and what was imported."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.boards.column_scores import (
+    ABOVE,
+    BEST,
+    LOWEST,
+    OVER_RADII,
+    RATIOS,
+    above_line,
+    ratio_of,
+    strengths_of,
+    trained_as_said,
+)
+from holdfast.boards.entries import IMPORTED, Cell, Entry
+from holdfast.core.errors import HoldfastError
+from holdfast.core.intervals import share_intervals
+from holdfast.core.suites import Column, Suite
+from holdfast.core.table import Table
+from holdfast.core.types import Score
+from holdfast.metrics.multi_attack import Battery, battery
+from holdfast.store.scores import Scores
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+
+def listed(suite: Suite, scores: Scores, origin: str) -> Iterator[Entry]:
+    """The models of a table; a score under the column's own name counts as it is."""
+    table = scores.table
+    made: dict[str, Stack] = {}
+    for column in suite.board:
+        made[column.name] = _stacked(column, scores, made, with_terms=origin == IMPORTED)
+    special = [column for column in suite.board if _is_special(column) and BEST in table.models]
+    for i, model in enumerate(table.models):
+        if model == BEST:
+            continue
+        cells: dict[str, Cell] = {}
+        for column in suite.board:
+            cell = made[column.name].cell(i, table, model, column.name)
+            if cell.score is not None and not made[column.name].is_own[i] and column.of:
+                cell = cell._replace(source=sources_of(column, cells))
+            cells[column.name] = cell
+        for column in special:
+            if cells[column.name].score is None:
+                cells[column.name] = _special(column, table, model)
+        if any(cell.score is not None or cell.have for cell in cells.values()):
+            yield Entry(model, origin, _told(cells, origin), table.facts.get(model, {}))
+
+
+def _told(cells: Mapping[str, Cell], origin: str) -> dict[str, Cell]:
+    return {name: cell._replace(origin=origin) if cell.score is not None else cell for name, cell in cells.items()}
+
+
+def sources_of(column: Column, cells: Mapping[str, Cell]) -> str:
+    """Where the columns that a column is made of come from, and whose line it is placed on."""
+    said = dict.fromkeys(cells[name].source for name in column.of)
+    return "; ".join([*filter(None, said), *([f"line: {column.line}"] if column.line else [])])
+
+
+class Stack(NamedTuple):
+    """One column of a board for all models of a table: values and bounds, NaN where there are none, and counts."""
+
+    value: Floats
+    low: Floats
+    high: Floats
+    n: Counts
+    have: Counts
+    of: Counts
+    is_own: NDArray[np.bool_]
+
+    def cell(self, i: int, table: Table, model: str, name: str) -> Cell:
+        have, of = int(self.have[i]), int(self.of[i])
+        if math.isnan(self.value[i]):
+            return Cell(None, have, of, "")
+        source = table.source_of(model, name) if self.is_own[i] else table.source
+        n = int(self.n[i])
+        bounds = (float(self.low[i]), float(self.high[i])) if n else (math.nan, math.nan)
+        return Cell(Score(float(self.value[i]), *bounds, n), have, of, source)
+
+
+def _stacked(column: Column, scores: Scores, made: Mapping[str, Stack], *, with_terms: bool) -> Stack:
+    table = scores.table
+    combined = _nothing(len(table.models))
+    if column.of:
+        parts = [made[name] for name in column.of]
+        made_of = {ABOVE: lambda: _above(column, parts), LOWEST: lambda: _lowest(parts)}
+        combined = made_of.get(column.score, lambda: _mean(parts))()
+        combined = combined._replace(have=_sum([p.have for p in parts]), of=_sum([p.of for p in parts]))
+    elif with_terms and column.settings and not column.score:
+        found = [[_own(scores, name) for name in term] for term in column.settings]
+        every = [each for term in found for each in term]
+        total = np.full(len(table.models), len(every))
+        combined = _mean([_mean(term) for term in found])._replace(have=_sum([e.have for e in every]), of=total)
+    if column.name not in table.settings:
+        return combined
+    own = _own(scores, column.name)
+    has = ~np.isnan(own.value)
+    return Stack(*(np.where(has, one, other) for one, other in zip(own, combined, strict=True)))
+
+
+def _own(scores: Scores, name: str) -> Stack:
+    """A setting as it stands, with intervals where it is a share and its counts are known."""
+    table = scores.table
+    if name not in table.settings:
+        return _nothing(len(table.models))
+    value, n = table.column(name), table.count(name)
+    if scores.unit(name) not in ("percent", "fraction"):
+        n = np.zeros_like(n)
+    low, high = share_intervals(value, n)
+    has = (~np.isnan(value)).astype(np.int64)
+    return Stack(value, low, high, n * has, has, has, has.astype(bool))
+
+
+def _mean(stacks: Sequence[Stack]) -> Stack:
+    """The mean of columns, NaN where one is missing; bounds and n as `averages.mean_of` has them: none of several."""
+    if len(stacks) == 1:
+        return stacks[0]
+    value, n = (np.mean([e.value for e in stacks], axis=0), np.min([e.n for e in stacks], axis=0))
+    return _nothing(len(value))._replace(value=value, n=n)
+
+
+def _lowest(stacks: Sequence[Stack]) -> Stack:
+    """The lowest of the columns that a model has, with the bounds and n of that one."""
+    values = np.array([each.value for each in stacks])
+    lowest = np.where(np.isnan(values), np.inf, values).argmin(axis=0)[None]
+    value, low, high, n = (
+        np.take_along_axis(np.array([getattr(each, part) for each in stacks]), lowest, axis=0)[0]
+        for part in ("value", "low", "high", "n")
+    )
+    return _nothing(values.shape[1])._replace(value=value, low=low, high=high, n=n)
+
+
+def _above(column: Column, stacks: Sequence[Stack]) -> Stack:
+    shifted, *standard = ((each.value, each.low, each.high) for each in stacks)
+    value, low, high = above_line(column, shifted, standard)
+    n = np.min([each.n for each in stacks], axis=0)
+    return _nothing(len(value))._replace(value=value, low=low, high=high, n=n)
+
+
+def _nothing(models: int) -> Stack:
+    empty, none = np.full(models, np.nan), np.zeros(models, dtype=np.int64)
+    return Stack(empty, empty, empty, none, none, none, none.astype(bool))
+
+
+def _sum(counts: Sequence[Counts]) -> Counts:
+    return np.asarray(np.sum(counts, axis=0), dtype=np.int64)
+
+
+def _special(column: Column, table: Table, model: str) -> Cell:
+    """A score over the strengths of attacks, from an imported table; refused where a cell is missing."""
+    attacks = tuple(name for term in column.settings for name in term)
+    cells = battery_of(table, model, attacks)
+    if cells is None:
+        return Cell(None, 0, 0, "")
+    have = len(cells) - cells.missing
+    if cells.missing:
+        return Cell(None, have, len(cells), "")
+    if column.score == OVER_RADII:
+        return Cell(Score(float(cells.accuracies.mean()), math.nan, math.nan, 0), have, have, table.source)
+    try:
+        score = ratio_of(column.score, cells, trained_as_said(table.facts.get(model, {})))
+    except HoldfastError as error:
+        return Cell(None, have, have, "", note=error.problem)
+    return Cell(score, have, have, table.source)
+
+
+def _is_special(column: Column) -> bool:
+    return column.score in RATIOS or column.score == OVER_RADII
+
+
+def battery_of(table: Table, model: str, attacks: tuple[str, ...]) -> Battery | None:
+    """The cells `Attack/strength` of a model beside those of `acc*`, over the attacks named; None without `acc*`."""
+    if BEST not in table.models:
+        return None
+    return battery(strengths_of(table, model, attacks), strengths_of(table, BEST, attacks))

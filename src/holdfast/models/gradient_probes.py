@@ -1,0 +1,175 @@
+"""What `check` asks about gradients: do they reach the images, are they numbers, are they those of the model."""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from holdfast.models.subject import Finding, Subject, margin_of
+
+MANY_CALLS = 8  # of one part with weights in one pass; recurrence in feed-forward classifiers stays below
+SIZES = (1e-3, 1e-2, 1e-1)  # what a step should change the margin by, in units of the largest logit
+LEAST_STEP, MOST_STEP = 2e-4, 0.1  # of a pixel's range, whatever the gradient foretells: what attacks can use
+IMAGES, DIRECTIONS = 4, 4
+AGREEMENT = 0.75  # correlation over all directions; honest networks were measured at 0.9 and more at their best size
+SCALE = (0.2, 5.0)  # how far measured and foretold rise may lie apart; likewise 0.8 to 1.3
+STILL, PIXELS = 1e-5, 100  # a change of so many pixels by so little, that no float32 network answers the very same
+
+
+def optimisation_loop(subject: Subject) -> Finding | None:
+    assert subject.output is not None, "the forward pass comes first, and is watched"
+    part, calls = max(subject.watch.calls.items(), key=lambda item: item[1], default=("", 0))
+    if subject.watch.backwards:
+        what = "The forward pass runs backward passes of its own: it optimises while it predicts."
+    elif calls >= MANY_CALLS:
+        what = f"One forward pass calls `{part}` {calls} times, like an optimisation or sampling loop."
+    else:
+        return None
+    return Finding(
+        "warning",
+        f"{what} Gradient attacks see through that badly and look weaker than they are (arXiv:2202.13711). Add an "
+        "adaptive or transfer attack, and count the extra passes in the cost.",
+    )
+
+
+def not_differentiable(subject: Subject) -> Finding | None:
+    if not subject.classifier.card.differentiable:
+        return Finding(
+            "warning",
+            "The model runs forward only. Attacks that follow gradients cannot run; those that look at logits alone "
+            "are weaker, so robust accuracy is an upper limit. Measure the original network where you can.",
+        )
+    if subject.gradients.cross_entropy is not None:
+        return None
+    return Finding(
+        "error",
+        "No gradient reaches the images: no_grad, detach, numpy or an index cuts the forward pass. Gradient attacks "
+        "cannot run. Remove the cut, or declare the model forward-only on its card and attack its logits.",
+    )
+
+
+def gradient_nan(subject: Subject) -> Finding | None:
+    gradient = subject.gradients.cross_entropy
+    broken = 0 if gradient is None else int((~torch.isfinite(gradient)).flatten(1).any(1).sum())
+    if not broken:
+        return None
+    return Finding(
+        "error",
+        f"{broken} of {len(subject.images)} images have a NaN or infinite input gradient and finite logits. Attacks "
+        "stop there, and the sample would count as robust. Look for a root or norm at zero, or half precision.",
+    )
+
+
+def gradient_zero(subject: Subject) -> Finding | None:
+    gradient, margin, _ = subject.gradients
+    if gradient is None or margin is None:
+        return None
+    still = (gradient == 0).flatten(1).all(1)
+    count = int(still.sum())
+    if not count:
+        return None
+    saturated = bool((margin[still] != 0).any())
+    advice = (
+        "The cross-entropy is saturated, the margin between logits is not: attack the margin or DLR loss."
+        if saturated
+        else "Rounding, a threshold or dead units cut it. Replace them for the backward pass (BPDA), or attack logits."
+    )
+    return Finding(
+        "error" if count == len(gradient) and not saturated else "warning",
+        f"{count} of {len(gradient)} images have an input gradient of exactly zero, so attacks stand still there and "
+        f"the samples look robust. {advice}",
+    )
+
+
+class Compared(NamedTuple):
+    """Measured against foretold: correlation over random directions, and the ratio along the gradient itself."""
+
+    correlation: float
+    ratio: float
+
+    @property
+    def agrees(self) -> bool:
+        return self.correlation >= AGREEMENT and SCALE[0] <= self.ratio <= SCALE[1]
+
+
+def gradient_false(subject: Subject) -> Finding | None:
+    gradient = subject.noisy_gradients.margin
+    if gradient is None or subject.is_any("random-forward", "batch-dependent", "gradient-mode", "gradient-nan"):
+        return None
+    moving = (gradient.flatten(1).abs().amax(1) > 0).nonzero().squeeze(1)[:IMAGES]
+    if not len(moving):
+        return None
+    best: Compared | None = None
+    for size in SIZES:
+        found = _compared(subject, moving, gradient[moving], size)
+        if found.agrees:
+            return None
+        best = found if best is None or found.correlation > best.correlation else best
+    assert best is not None, "there are sizes to try"
+    return Finding(
+        "warning",
+        f"The gradient is not that of the model: along it the margin rises {best.ratio:.2g} times as much as it says, "
+        f"and over random steps the two correlate by {best.correlation:.2f}. Attacks follow it astray, and look weaker "
+        "than they are. Give the true gradient, or attack with queries.",
+    )
+
+
+def input_rounded(subject: Subject) -> Finding | None:
+    if _is_coarse(subject) or subject.is_any("random-forward", "gradient-zero"):
+        return None
+    few = subject.noisy[:IMAGES]
+    random = torch.Generator().manual_seed(1)
+    drawn = torch.rand(few[0].numel(), generator=random)
+    chosen = (drawn.argsort().argsort() < PIXELS).to(few).view(few.shape[1:])
+    moved = torch.where(few < 0.5, few + STILL * chosen, few - STILL * chosen)
+    before, after = subject.logits_of(few), subject.logits_of(moved)
+    still = int((before == after).all(1).sum())
+    if still <= len(few) // 2:
+        return None
+    return Finding(
+        "warning",
+        f"For {still} of {len(few)} images a change of {PIXELS} pixels by {STILL:g} gives the very same logits: the "
+        "input or the answer is rounded. Small perturbations vanish, and gradients cannot tell. Attack the model "
+        "without the rounding, or with queries.",
+    )
+
+
+def _compared(subject: Subject, rows: Tensor, gradient: Tensor, size: float) -> Compared:
+    """Both sides of each image at once, along random directions and along the sign of the gradient."""
+    images, labels = subject.noisy[rows], subject.labels[rows]
+    scale = subject.logits.abs().amax().clamp_min(1e-30)
+    rise = functools.partial(_rises, subject, images, labels)
+    flat = gradient.flatten(1)
+    step = (size * scale / flat.square().sum(1).sqrt()).clamp(LEAST_STEP, MOST_STEP)
+    random = torch.Generator().manual_seed(2)
+    foretold, measured = [], []
+    for _ in range(DIRECTIONS):
+        way = torch.randn(images.shape, generator=random).to(images)
+        change = way * step.view(-1, 1, 1, 1)
+        up, down, moved = rise(change)
+        foretold.append((flat * moved.flatten(1)).sum(1))
+        measured.append(up - down)
+    said, found = torch.stack(foretold).flatten(), torch.stack(measured).flatten()
+    correlation = float((said * found).sum() / (said.norm() * found.norm()).clamp_min(1e-30))
+    along = (size * scale / flat.abs().sum(1)).clamp(LEAST_STEP, MOST_STEP)
+    up, down, moved = rise(gradient.sign() * along.view(-1, 1, 1, 1))
+    expected = (flat * moved.flatten(1)).sum(1)
+    ratio = (up - down) / expected.clamp_min(1e-30)
+    return Compared(correlation, float(ratio.nan_to_num(0.0).median()))
+
+
+def _rises(subject: Subject, images: Tensor, labels: Tensor, change: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The margin on either side, inside the box, and what lies between the two sides."""
+    over, under = (images + change).clamp(0, 1), (images - change).clamp(0, 1)
+    up, down = margin_of(subject.logits_of(torch.cat([over, under])), labels.repeat(2)).chunk(2)
+    return up, down, over - under
+
+
+def _is_coarse(subject: Subject) -> bool:
+    """Whether the model computes in 16 bits, where a small change may vanish honestly."""
+    net = subject.classifier
+    kinds = {part.dtype for part in net.parameters()} if isinstance(net, torch.nn.Module) else set()
+    return bool(kinds & {torch.float16, torch.bfloat16}) or subject.output.dtype in (torch.float16, torch.bfloat16)

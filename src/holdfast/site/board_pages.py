@@ -1,0 +1,327 @@
+"""The board of a suite as its page holds it: rows for the table, and for every cell where it comes from."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from holdfast.boards.board_text import Style
+from holdfast.boards.entries import IMPORTED, Board, Cell, Entry, Other
+from holdfast.boards.provenance import Basis, bases, scenarios_of, settings_of
+from holdfast.boards.suite_board import board, tables_of
+from holdfast.core.suites import Column, Suite
+from holdfast.metrics.summary import Line
+from holdfast.site import cells
+from holdfast.site.plots import Plot, plots_of
+from holdfast.site.reading import Reading
+from holdfast.site.slugs import slug
+from holdfast.site.sources import paper
+from holdfast.store.files import Unusable
+from holdfast.store.published import Setting, Unread, benchmarks, settings, unread
+from holdfast.store.scores import PER_HUNDRED, Scores
+
+SERIOUS = ("warning", "error")
+RUNS = "runs"
+UNRELIABLE: Words = {
+    "name": "unreliable",
+    "level": "warning",
+    "about": "the list that it is on says that its robust accuracy is potentially unreliable",
+    "runs": 1,
+}
+MORE = Style(digits=2)  # to compare sources
+UNITS = {"percent": "In percent", "points": "In percentage points", "nats": "In nats", "fraction": "A share"}
+LONG_FACT = 60  # a longer fact is told with the model, not in a column of its own
+
+Words = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class BoardPage:
+    """All that is written for a board: the data of its page, and what it loads when a cell is opened, by name."""
+
+    suite: Suite
+    board: Board
+    data: Words
+    origins: Mapping[str, Words]
+    plots: tuple[Plot, ...]
+
+    @property
+    def file(self) -> str:
+        return f"boards/{self.name}.html"
+
+    @property
+    def name(self) -> str:
+        """Names its files."""
+        return slug(self.suite.board_name)
+
+    @property
+    def best(self) -> Entry | None:
+        return next((entry for entry in self.board.entries if entry.rank == 1), None)
+
+    @property
+    def sort(self) -> Column:
+        return next(column for column in self.suite.board if column.name == self.board.sort)
+
+    def without_plots(self) -> BoardPage:
+        return replace(self, plots=())
+
+
+def board_page(suite: Suite, store: Reading, *, spelled: Callable[[str], str]) -> BoardPage:
+    """The board with what each of its cells rests on; damaged runs are left out."""
+    try:
+        return _made(suite, store, spelled)
+    except Unusable:
+        store.without_damage()
+        return _made(suite, store, spelled)
+
+
+def _made(suite: Suite, store: Reading, spelled: Callable[[str], str]) -> BoardPage:
+    shown = board(suite, store, spelled=spelled)
+    listed = {name for entry in shown.entries for name in entry.names}
+    every = bases(suite, store, spelled=spelled) if shown.entries else {}
+    measured = {model: basis for model, basis in every.items() if model in listed}
+    imported = [scores for name in tables_of(suite) for scores in store.scores(name)]
+    made = _Rows(suite, shown, measured, imported)
+    rows = [made.row(i, entry) for i, entry in enumerate(shown.entries)]
+    details = made.details(shown)
+    data: Words = {
+        "suite": suite.board_name,
+        "sort": shown.sort,
+        "columns": [_column(column, suite) for column in shown.columns],
+        "details": [_column(column, suite) for column in shown.details if column.name in details],
+        "more": f"{slug(suite.board_name)}/more/columns" if details else None,
+        "facts": made.facts,
+        "rows": rows,
+        "sources": [[source, paper(source)] for source in made.sources],
+    }
+    origins: dict[str, Words] = {f"{slug(suite.board_name)}/more/columns": details} if details else {}
+    origins |= {made.place(model): _measured_origin(suite, model, basis) for model, basis in measured.items()}
+    origins |= {made.place_of(scores): _imported_origin(suite, scores) for scores in imported}
+    return BoardPage(suite, shown, data, origins, tuple(plots_of(suite, shown, store, spelled=spelled)))
+
+
+class _Rows:
+    """Rows of the table, with sources written once."""
+
+    def __init__(
+        self, suite: Suite, shown: Board, measured: Mapping[str, Mapping[str, Basis]], imported: list[Scores]
+    ) -> None:
+        self.suite, self.columns, self.measured, self.imported = suite, shown.columns, measured, imported
+        self.sources: dict[str, int] = {}
+        self.facts = _fact_names(shown)
+        self.keys = {id(scores): scores.key for scores in imported}  # a key is a digest of all numbers
+        listed = [name for name in suite.published if name in benchmarks()]
+        self.notes = {(one.model, one.setting): one for name in listed for one in unread(name)}
+
+    def place(self, model: str) -> str:
+        """What a measured model loads; a slug holds no slash, so no model takes the place of something else."""
+        return f"{slug(self.suite.board_name)}/{slug(model)}"
+
+    def place_of(self, scores: Scores) -> str:
+        return f"{slug(self.suite.board_name)}/imported/{self.keys[id(scores)]}"
+
+    def row(self, i: int, entry: Entry) -> Words:
+        basis = self._basis(entry)
+        runs = {line.footer.key: line for one in basis.values() for line in one.runs}
+        warned = [UNRELIABLE] if entry.is_unreliable else []
+        return {
+            "id": i,
+            "rank": entry.rank,
+            "model": entry.model,
+            "also": list(entry.also),
+            "origin": ", ".join(entry.every_origin),
+            "origins": list(entry.every_origin),
+            "page": f"../models/{slug(self._run_name(entry) or '')}.html" if runs else None,
+            "complete": entry.is_complete,
+            "open": not entry.is_complete and (entry.rank is None or any(_is_begun(c) for c in entry.cells.values())),
+            "missing": entry.missing,
+            "flags": [*warned, *_flags(list(runs.values()))],
+            "facts": dict(entry.facts),
+            "places": self._places(entry),
+            "cells": [self._cell(entry, column, basis.get(column.name)) for column in self.columns],
+        }
+
+    def details(self, shown: Board) -> Words:
+        """By column and row, the cells that only a reader who asks for them loads."""
+        made: Words = {}
+        for column in shown.details:
+            cells = {
+                str(i): self._cell(entry, column, self._basis(entry).get(column.name))
+                for i, entry in enumerate(shown.entries)
+                if entry.details[column.name].score is not None or entry.details[column.name].have
+            }
+            if cells:
+                made[column.name] = cells
+        return made
+
+    def _run_name(self, entry: Entry) -> str | None:
+        """The name under which the store has runs of the entry."""
+        return next((name for name in entry.names if name in self.measured), None)
+
+    def _basis(self, entry: Entry) -> Mapping[str, Basis]:
+        name = self._run_name(entry)
+        return self.measured[name] if name is not None else {}
+
+    def _places(self, entry: Entry) -> Words:
+        """What to load for a cell, by where it comes from."""
+        found: Words = {}
+        name = self._run_name(entry)
+        if name is not None:
+            found[RUNS] = self.place(name)
+        files = [one for one in self.imported if set(entry.names) & set(one.table.models)]
+        if files:
+            found[IMPORTED] = [self.place_of(one) for one in files]
+        return found
+
+    def _cell(self, entry: Entry, column: Column, basis: Basis | None) -> Words:
+        cell = entry.cell(column.name)
+        made: Words = {"text": cells.lack(cell)}
+        if cell.score is not None:
+            made = {"value": cell.score.value, "text": cells.number(cell.score.value, column.unit)}
+            if cell.score.n:
+                made |= {"n": cell.score.n, "low": cell.score.low, "high": cell.score.high}
+                made["bounds"] = cells.bounds(cell, column.unit)
+            made["from"] = cell.origin
+            if cell.source:
+                made["source"] = self._source(cell.source)
+            if cell.others:
+                made["others"] = [self._other(other, column) for other in cell.others]
+            if said := cells.disagreement(cell, column.unit):
+                made["differs"] = said
+        elif cell.note:
+            made["note"] = cell.note
+        elif note := self._unread(entry, column):
+            made |= {"note": note.note, "source": self._source(note.source)}
+        if cell.is_partial:
+            made["part"] = True
+        if basis and _flags(basis.runs):
+            made["flagged"] = True
+        return made
+
+    def _other(self, other: Other, column: Column) -> Words:
+        told = cells.number(other.score.value, column.unit, MORE)
+        return {"from": other.origin, "text": told, "agrees": other.agrees, "source": self._source(other.source)}
+
+    def _unread(self, entry: Entry, column: Column) -> Unread | None:
+        found = [self.notes.get((name, column.name)) for name in entry.names]
+        return next((note for note in found if note is not None), None)
+
+    def _source(self, text: str) -> int:
+        return self.sources.setdefault(text, len(self.sources))
+
+
+def _is_begun(cell: Cell) -> bool:
+    """Whether a part of what a score needs is there; a paper that does not give a score lacks nothing."""
+    return cell.score is None and cell.of > 0
+
+
+def _fact_names(shown: Board) -> list[str]:
+    lengths: dict[str, int] = {}
+    for entry in shown.entries:
+        for name, value in entry.facts.items():
+            lengths[name] = max(lengths.get(name, 0), len(value))
+    return [name for name, length in lengths.items() if 0 < length <= LONG_FACT]
+
+
+def _column(column: Column, suite: Suite) -> Words:
+    return {
+        "name": column.name,
+        "title": column.title or column.name,
+        "unit": column.unit,
+        "better": column.better,
+        "about": about(column, suite),
+    }
+
+
+def about(column: Column, suite: Suite) -> str:
+    """What a column says, in sentences."""
+    meaning = next(
+        (found.meaning for name in suite.published if (found := _setting(name, column.name)) and found.meaning), ""
+    )
+    titles = {one.name: one.title or one.name for one in suite.board}
+    sentence = f"{meaning[:1].upper()}{meaning[1:].rstrip('.')}." if meaning else ""
+    unit = UNITS.get(column.unit, "A number")
+    direction = f"{unit}; {column.better} is better." if column.better else f"{unit}."
+    line = f"The line: {column.line.rstrip('.')}." if column.line else ""
+    return " ".join(filter(None, [sentence, _made_of(column, suite, titles), line, direction]))
+
+
+def _made_of(column: Column, suite: Suite, titles: Mapping[str, str]) -> str:
+    many, terms = len(scenarios_of(column, suite)), len(column.scenarios)
+    if column.of and not column.score:
+        return f"The mean of {' and '.join(titles[name] for name in column.of)}."
+    if many < 2:
+        return ""
+    if column.score:
+        return f"From {many} scenarios."
+    return f"The mean of {terms} groups, {many} scenarios in all." if 1 < terms < many else f"Over {many} scenarios."
+
+
+def _setting(benchmark: str, name: str) -> Setting | None:
+    return settings(benchmark).get(name) if benchmark in benchmarks() else None
+
+
+def _flags(runs: list[Line] | tuple[Line, ...]) -> list[Words]:
+    met = Counter((f.name, f.level, f.explanation) for run in runs for f in run.flags if f.level in SERIOUS)
+    return [{"name": name, "level": level, "about": said, "runs": count} for (name, level, said), count in met.items()]
+
+
+def _measured_origin(suite: Suite, model: str, basis: Mapping[str, Basis]) -> Words:
+    """Every run of a model on this board once, and which of them each column rests on."""
+    runs = {line.footer.key: line for one in basis.values() for line in one.runs}
+    index = {key: i for i, key in enumerate(runs)}
+    return {
+        "runs": [_run(line) for line in runs.values()],
+        "columns": {name: [index[line.footer.key] for line in one.runs] for name, one in basis.items()},
+        "missing": {name: list(one.missing) for name, one in basis.items()},
+        "again": f"holdfast evaluate {shlex.quote(model)} --suite {shlex.quote(suite.name)}{suite.options}",
+    }
+
+
+def _run(line: Line) -> Words:
+    footer = line.footer
+    score = line.accuracy
+    cell = Cell(score, 1, 1, "")
+    return {
+        "scenario": footer.scenario,
+        "key": footer.key,
+        "text": cells.number(score.value, "percent"),
+        "bounds": cells.bounds(cell, "percent"),
+        "n": footer.n,
+        "population": footer.population,
+        "failed": line.failed,
+        "seed": footer.seed,
+        "device": footer.device,
+        "finished": footer.finished,
+        "versions": footer.versions,
+        "facts": footer.facts,
+        "weights": footer.weights,
+        "digest": footer.digest,
+        "flags": [{"name": f.name, "level": f.level, "about": f.explanation} for f in footer.flags],
+        "command": footer.command,
+    }
+
+
+def _imported_origin(suite: Suite, scores: Scores) -> Words:
+    """The numbers that imported scores are made of, as they stand in the file."""
+    table = scores.table
+    wanted = {column.name: [column.name, *settings_of(column, suite)] for column in suite.board}
+    used = [name for name in table.settings if any(name in names for names in wanted.values())]
+    index = {name: i for i, name in enumerate(used)}
+    places = [table.settings.index(name) for name in used]
+    scale = [100 if scores.unit(name) in PER_HUNDRED else 1 for name in used]
+    values = (table.values[:, places] * scale).round(4).tolist() if used else [[] for _ in table.models]
+    origin = scores.origin
+    return {
+        "benchmark": scores.benchmark,
+        "file": "" if origin is None else origin.file,
+        "format": "" if origin is None else origin.format,
+        "sha256": "" if origin is None else origin.sha256,
+        "date": "" if origin is None else origin.date,
+        "settings": used,
+        "units": [scores.unit(name) for name in used],
+        "columns": {name: [index[one] for one in names if one in index] for name, names in wanted.items()},
+        "values": dict(zip(table.models, values, strict=True)),
+    }
