@@ -5,10 +5,10 @@
     python scripts/mutate.py --most 20 --results found.jsonl   # at most 20 mutants of each module
     python scripts/mutate.py --summary found.jsonl             # scores and survivors of a run before
 
-A file of tests counts for a group of modules when it imports one of them or scripts/mutate.toml adds it. The tests run
-once unchanged, which says how long each takes and which functions it calls; each mutant then runs only the tests that
-call the mutated function, the fastest first, until one fails. Every mutant is a fork of a process that has imported
-everything: a mutant inside a function replaces the code of that function, one that acts at import is imported afresh.
+scripts/mutate.toml says which files of tests belong to a group of modules. They run once unchanged, which says how
+long each test takes and which functions it calls; each mutant then meets only the tests that call the mutated function,
+the fastest first, until one fails. Every mutant is a fork of a process that has imported everything: a mutant inside a
+function replaces the code of that function, one that acts at import is imported afresh.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src"
 CONFIG = ROOT / "scripts" / "mutate.toml"
 # in seconds of the processor, so that a busy machine changes nothing
-LONGEST = 4.0  # a test that takes longer unchanged is left out
-TOGETHER = 12.0  # the tests of one mutant take no longer than that unchanged
+LONGEST = 3.0  # a test that takes longer unchanged is left out
+TOGETHER = 6.0  # the tests of one mutant take no longer than that unchanged
 SLOWER = 4.0  # a mutant is stopped after so many times what its tests take unchanged
 
 SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
@@ -58,6 +58,7 @@ PAIRS = (
 )
 TWINS = {one: other for pair in PAIRS for one, other in (pair, pair[::-1])}
 DROPPED = {"project", "clamp", "clamp_", "clamp_min", "clamp_max", "clip", "abs", "abs_", "detach", "sqrt", "log"}
+SETTINGS = {"hint", "version", "tags", "maxsize", "frozen", "slots", "eq", "compare", "repr", "strict"}  # no number
 NUMBERS = {"float", "int", "Tensor", "torch.Tensor", "np.ndarray", "Floats", "Array"}
 
 
@@ -159,9 +160,9 @@ class Site:
 
 
 def sites(node: ast.AST, names: tuple[str, ...] = (), function: str | None = None, returns: str = "") -> Iterator[Site]:
-    """Every node of a tree in a fixed order, less annotations, decorators, docstrings, assertions and error texts."""
+    """Every node of a tree in a fixed order, less annotations, docstrings, assertions and error texts."""
     for field, value in ast.iter_fields(node):
-        if field in ("annotation", "returns", "decorator_list", "type_ignores", "bases"):
+        if field in ("annotation", "returns", "type_ignores", "bases"):
             continue
         for index, child in enumerate(value if isinstance(value, list) else [value]):
             if not isinstance(child, ast.AST) or isinstance(
@@ -170,7 +171,7 @@ def sites(node: ast.AST, names: tuple[str, ...] = (), function: str | None = Non
                 continue
             if isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant):
                 continue
-            if isinstance(child, ast.keyword) and child.arg in ("hint", "version", "tags", "maxsize"):
+            if isinstance(child, ast.keyword) and child.arg in SETTINGS:
                 continue
             inside, around, says = names, function, returns
             if isinstance(node, ast.FunctionDef) and field == "body" and function is None:
@@ -247,17 +248,11 @@ class Known:
     functions: frozenset[tuple[str, str]]
 
 
-def test_files(modules: Sequence[str], more: Sequence[str]) -> list[str]:
-    """The files of tests that import one of the modules, and `more`."""
-    names = {module_name(module) for module in modules}
-    files = set(more)
-    for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and not {"system", "site"} & set(path.parts):
-                imported = {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
-                if imported & names:
-                    files.add(str(path.relative_to(ROOT)))
-    return sorted(file for file in files if (ROOT / file).exists())
+def test_files(group: dict[str, list[str]]) -> list[str]:
+    """The files of tests of a group, each once."""
+    return list(
+        dict.fromkeys(str(path.relative_to(ROOT)) for text in group["tests"] for path in sorted(ROOT.glob(text)))
+    )
 
 
 def chosen(group: dict[str, list[str]]) -> list[str]:
@@ -384,6 +379,10 @@ def quiet() -> None:
         os.dup2(null, descriptor)
 
 
+def stop(number: int, frame: object) -> None:  # noqa: ARG001
+    raise SystemExit(1)
+
+
 def fork(work: Callable[[], int], *, seconds: float) -> str:
     """Runs work in a copy of this process: `survived` where it returns 0, `timeout` where it takes longer."""
     sys.stdout.flush()
@@ -394,12 +393,15 @@ def fork(work: Callable[[], int], *, seconds: float) -> str:
             os.setpgid(0, 0)
             signal.setitimer(signal.ITIMER_PROF, seconds)
             signal.setitimer(signal.ITIMER_REAL, 8 * seconds)  # for one that waits
+            signal.signal(signal.SIGTERM, stop)
             status = work()
         finally:
             os._exit(status)
-    _, status = os.waitpid(child, 0)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child, signal.SIGKILL)  # what a test started and left
+    try:
+        _, status = os.waitpid(child, 0)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)  # what a test started and left
     if os.WIFSIGNALED(status):
         return "timeout" if os.WTERMSIG(status) in (signal.SIGALRM, signal.SIGPROF) else "killed"
     return "survived" if os.WEXITSTATUS(status) == 0 else "killed"
@@ -496,12 +498,13 @@ def main() -> None:
         print(summary(words.summary))
         return
     os.chdir(ROOT)
+    signal.signal(signal.SIGTERM, stop)
     warm_up()
     words.results.unlink(missing_ok=True)
     for group in tomllib.loads(CONFIG.read_text())["group"]:
         modules = [module for module in chosen(group) if not words.modules or module in words.modules]
         if modules:
-            files = test_files(modules, group.get("tests", []))
+            files = test_files(group)
             test_group(modules, files, most=words.most, seed=words.seed, results=words.results.resolve())
             print(*modules, flush=True)
     print(summary(words.results))
