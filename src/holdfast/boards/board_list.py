@@ -16,7 +16,7 @@ SHOWN = 6  # columns of a table that no suite describes; the rest are details
 IMPORTS = {"robustbench": "robustbench", "multirobustbench": "multirobustbench", "timm": "timm"}
 
 
-class Unmade(NamedTuple):
+class BrokenSuite(NamedTuple):
     """A board that cannot be made, and why."""
 
     name: str
@@ -25,7 +25,7 @@ class Unmade(NamedTuple):
 
 def board_suites(
     store: Store | None = None, *, own: Sequence[str] = (), spelled: Callable[[str], str] = str
-) -> Iterator[Suite | Unmade]:
+) -> Iterator[Suite | BrokenSuite]:
     """Every board as the suite that describes it; `own` are suite files besides those of the package."""
     known: set[str] = set()
     for name in [*suites(), *published_lists(), *own]:
@@ -34,7 +34,7 @@ def board_suites(
         except HoldfastError as error:
             if name in own:
                 raise
-            yield Unmade(name, error.problem)
+            yield BrokenSuite(name, error.problem)
             continue
         known.update(tables_of(suite))
         if suite.board:
@@ -45,7 +45,7 @@ def board_suites(
             yield table_suite(name, store)
 
 
-def board_suite(name: str, store: Store, *, dataset: str | None = None) -> Suite:
+def named_board(name: str, store: Store, *, dataset: str | None = None) -> Suite:
     """The board of a suite, of a list, or of a table by its name."""
     if name not in suites() and name not in published_lists() and not name.endswith(".toml"):
         tables = _tables(store)

@@ -20,12 +20,12 @@ from holdfast.store.rows import Rows
 from holdfast.store.store import Store
 
 if TYPE_CHECKING:
-    from holdfast.boards.entries import Entry
+    from holdfast.boards.entries import BoardEntry
 
 
 def over_models(
-    suite: Suite, entries: Sequence[Entry], store: Store | None, spelled: Callable[[str], str]
-) -> list[Entry]:
+    suite: Suite, entries: Sequence[BoardEntry], store: Store | None, spelled: Callable[[str], str]
+) -> list[BoardEntry]:
     """The entries with the columns that are made of all of them; the others stay as they are."""
     made = list(entries)
     for column in suite.board:
@@ -34,7 +34,9 @@ def over_models(
     return made
 
 
-def _filled(column: Column, entries: list[Entry], store: Store | None, spelled: Callable[[str], str]) -> list[Entry]:
+def _filled(
+    column: Column, entries: list[BoardEntry], store: Store | None, spelled: Callable[[str], str]
+) -> list[BoardEntry]:
     metric = metric_of(column.score)
     notes: Mapping[str, str] = {}
     problem = ""
@@ -51,7 +53,9 @@ def _filled(column: Column, entries: list[Entry], store: Store | None, spelled: 
     return [_entry(entry, column, found, notes, problem) for entry in entries]
 
 
-def _entry(entry: Entry, column: Column, found: Mapping[str, Score], notes: Mapping[str, str], problem: str) -> Entry:
+def _entry(
+    entry: BoardEntry, column: Column, found: Mapping[str, Score], notes: Mapping[str, str], problem: str
+) -> BoardEntry:
     cell = entry.cells[column.name]
     name = next((name for name in entry.names if name in found), entry.model)
     score, note = found.get(name), notes.get(name, problem)
@@ -61,7 +65,7 @@ def _entry(entry: Entry, column: Column, found: Mapping[str, Score], notes: Mapp
 
 
 def _table(
-    column: Column, entries: Sequence[Entry], store: Store | None, spelled: Callable[[str], str]
+    column: Column, entries: Sequence[BoardEntry], store: Store | None, spelled: Callable[[str], str]
 ) -> tuple[Table, list[str]]:
     """The models of a board under the columns that a score is of, or under its scenarios and their reference."""
     if column.of:

@@ -95,7 +95,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SuitePart:
     """Some scenarios of a suite under a name, to run alone or to score together.
 
     `settings` are the names that published results have for its scenarios, one each and in their order.
@@ -125,7 +125,7 @@ class Suite:
     published: tuple[str, ...] = ()
     sort: str = ""
     board: tuple[Column, ...] = ()
-    parts: tuple[Part, ...] = ()
+    parts: tuple[SuitePart, ...] = ()
     notes: tuple[str, ...] = ()
     is_moved: bool = False
 
@@ -220,17 +220,17 @@ def _patterns(record: Mapping[str, Any]) -> list[str]:
     return [text for table in tables for text in (*table.get("scenarios", ()), table.get("reference", ""))]
 
 
-def _part(record: dict[str, Any], patterns: Patterns, path: Path) -> Part:
+def _part(record: dict[str, Any], patterns: Patterns, path: Path) -> SuitePart:
     scenarios, settings = (tuple(patterns.texts(record.get(kind, ()))) for kind in ("scenarios", "settings"))
     if settings and len(settings) != len(scenarios):
         raise HoldfastError(
             f"{path}: part `{record['name']}` has {len(scenarios)} scenarios and {len(settings)} settings",
             hint="name the published setting of every scenario, in their order",
         )
-    return Part(record["name"], record.get("title", record["name"]), scenarios, settings)
+    return SuitePart(record["name"], record.get("title", record["name"]), scenarios, settings)
 
 
-def _column(record: dict[str, Any], patterns: Patterns, parts: Mapping[str, Part]) -> Column:
+def _column(record: dict[str, Any], patterns: Patterns, parts: Mapping[str, SuitePart]) -> Column:
     """A column that names a part and lists nothing itself is of all that the part lists."""
     words = {name: value for name, value in record.items() if name not in ("scenarios", "settings")}
     for name in ("of", "weights"):
@@ -250,10 +250,10 @@ def _column(record: dict[str, Any], patterns: Patterns, parts: Mapping[str, Part
     return Column(**words, scenarios=scenarios, settings=settings)
 
 
-def _joined(part: Part, columns: Sequence[Column]) -> Part:
+def _joined(part: SuitePart, columns: Sequence[Column]) -> SuitePart:
     """The part with what its columns add to it."""
     own = [text for column in columns if column.part == part.name for text in _texts(column.scenarios)]
-    return Part(part.name, part.title, tuple(dict.fromkeys((*part.scenarios, *own))), part.settings)
+    return SuitePart(part.name, part.title, tuple(dict.fromkeys((*part.scenarios, *own))), part.settings)
 
 
 def _texts(terms: Terms) -> list[str]:
