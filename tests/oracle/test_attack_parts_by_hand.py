@@ -21,7 +21,7 @@ from holdfast.attacks.objectives import (
 )
 from holdfast.attacks.recipes.automatic import Automatic
 from holdfast.attacks.steps import Point, State, Steepest
-from holdfast.attacks.success import is_ahead, is_inside, is_near, is_wrong, may_be_wrong
+from holdfast.attacks.success import is_ahead, is_near, is_within, is_wrong, may_be_wrong
 from holdfast.attacks.threat import Scene
 from holdfast.attacks.threats.balls import L1, L2, Linf, movable, sparse_ascent
 from holdfast.core.noise import Noise
@@ -66,7 +66,7 @@ def test_dlr_where_all_logits_are_equal_is_zero_and_finite() -> None:
 def test_a_size_may_pass_its_radius_by_rounding_alone() -> None:
     radius = torch.tensor([0.5, 0.5, 0.0, 0.0])
     sizes = torch.tensor([0.50004, 0.50007, 9e-7, 3e-6])
-    assert listed(is_inside(sizes, radius)) == [True, False, True, False]
+    assert listed(is_within(sizes, radius)) == [True, False, True, False]
 
 
 def test_a_tie_goes_to_the_first_class_and_what_is_not_finite_is_wrong() -> None:
