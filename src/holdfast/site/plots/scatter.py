@@ -10,7 +10,6 @@ from holdfast.site.plots.trend_lines import (
     levels,
     line_record,
     pairs,
-    paper_space,
     plane_record,
     triples,
     weak,
@@ -30,7 +29,7 @@ def scatter_plot(points: BoardPoints, suite: Suite, sort: str) -> Plot | None:
         "fitted": [int(one) for one in fitted],
         "levels": levels(int(fitted.sum())),
         "weak": weak(int(fitted.sum()), 1),
-        "space": paper_space(suite),
+        "space": suite.space,
         "lines": [line_record(points, pair, fitted) for pair in chosen],
     }
     return Plot(
