@@ -18,7 +18,7 @@ class Basis:
     missing: tuple[str, ...]
 
 
-def bases(suite: Suite, store: Store, *, spelled: Callable[[str], str] = str) -> dict[str, dict[str, Basis]]:
+def score_bases(suite: Suite, store: Store, *, spelled: Callable[[str], str] = str) -> dict[str, dict[str, Basis]]:
     """By model and column, what every measured score of a board rests on; `spelled` as in `suite_board.board`."""
     wanted = {column.name: [spelled(text) for text in scenarios_of(column, suite)] for column in suite.board}
     every = list(dict.fromkeys(text for texts in wanted.values() for text in texts))

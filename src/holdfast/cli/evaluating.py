@@ -273,7 +273,7 @@ def train_command(
         made,
         out=out_file or Path(f"{made.name}.safetensors"),
         device=pick_device(device),
-        said=lambda epoch, loss, right: err.print(
+        on_epoch=lambda epoch, loss, right: err.print(
             f"epoch {epoch + 1}/{made.epochs}  loss {loss:.4f}  right as trained {percent(right)} %"
         ),
     )
@@ -326,19 +326,19 @@ def _lines(outcomes: list[Outcome]) -> None:
 
 def _stand(suite: Suite, store: Store, models: list[str]) -> None:
     """The rows of the suite's board for these models, and where they rank."""
-    from holdfast.boards.board_text import text
-    from holdfast.boards.ranking import standing
+    from holdfast.boards.board_text import cell_text
+    from holdfast.boards.ranking import rank_interval
     from holdfast.cli.tables import store_board
 
     made = store_board(suite, store)
     own = [entry for entry in made.entries if set(entry.names) & set(models) and entry.is_measured]
     titles = [column.title or column.name for column in made.columns]
-    rows = [[entry.model, *(text(entry.cells[c.name], c.unit) for c in made.columns)] for entry in own]
+    rows = [[entry.model, *(cell_text(entry.cells[c.name], c.unit) for c in made.columns)] for entry in own]
     out.print(f"\n[bold]{made.title}[/]")
     print_table(["model", *titles], rows, right=titles)
     by = next(column.title or column.name for column in made.columns if column.name == made.sort)
     for entry in own:
-        rank = standing(made, entry.model)
+        rank = rank_interval(made, entry.model)
         if rank is None:
             out.print(f"{entry.model} is not ranked by {by}: it lacks {entry.missing}", markup=False)
             continue

@@ -132,7 +132,7 @@ def scores(
 ) -> None:
     """Accuracy of every run with its interval, n, failures and flags."""
     from holdfast.cli.scoring import Asked, results, show_results, split, with_several
-    from holdfast.metrics.run_scores import more_scores
+    from holdfast.metrics.run_scores import run_scores
     from holdfast.metrics.summary import lines
 
     kept = open_store(store)
@@ -145,7 +145,7 @@ def scores(
     models = [measured_model(kept, text) for text in model or ()]
     made = lines(kept, models=models, scenarios=measured_scenarios(kept, scenario), best_only=not every)
     spelled = next(iter(measured_scenarios(kept, [reference])), None) if reference else None
-    more = more_scores(kept, [each.footer.key for each in made], of_one, reference=spelled)
+    more = run_scores(kept, [each.footer.key for each in made], of_one, reference=spelled)
     for note in more.notes:
         warn(note)
     if json or csv:

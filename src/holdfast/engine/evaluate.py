@@ -16,7 +16,7 @@ import torch
 from holdfast.attacks.saved_loops import SavedLoops, saving
 from holdfast.core.errors import Absent, HoldfastError, Misuse, NotRead
 from holdfast.core.refs import Ref, Scenario, digest
-from holdfast.core.types import Classifier, Flag
+from holdfast.core.types import Classifier, Flag, fast_version_of
 from holdfast.engine.device import Width, device_name, full_precision, installed_versions, pick_device
 from holdfast.engine.flags import tally_flags
 from holdfast.engine.gallery import add_pictures, mend_pictures
@@ -252,7 +252,7 @@ class Evaluation:
         return rows
 
     def rows(self, shard: Shard) -> Rows:
-        """Measures a shard by itself. The model's rough version is this run's, whichever run came before."""
+        """Measures a shard by itself. The model's fast version is this run's, whichever run came before."""
         begun = time.perf_counter()
         self.loader.make_fast(self.job, self.options.speed, self.width.value, self.watcher.note)
         measured = self._measured(self.job.setting(self.device), shard)
@@ -298,7 +298,7 @@ class Evaluation:
                 return measure(setting, shard, width=width)
 
         measured = self.width.recovering(work, self.watcher.note)
-        fast = getattr(setting.model, "rough", None)
+        fast = fast_version_of(setting.model)
         if isinstance(fast, FastModel) and (count := fast.overflows()):
             why = f"{count} values left the range of float16"
             self.watcher.note(f"gradients go on in float32: {why}")
@@ -314,7 +314,7 @@ class Evaluation:
             yield
             return
         key, ids = self.job.run.key, [self.job.dataset.ids[i] for i in shard.index]
-        is_fast = getattr(self.job.model, "rough", None) is not None  # float32 does not go on where float16 left off
+        is_fast = fast_version_of(self.job.model) is not None  # float32 does not go on where float16 left off
         name = digest([ids, width, self.options.speed, is_fast, device_name(self.device), installed_versions()])
         self.states.append(name)
         with saving(
@@ -331,8 +331,8 @@ class Evaluation:
         footer = replace(
             self._footer(),
             seconds=seconds,
-            facts=self.job.footer.facts | measured.journey.facts,
-            tallies=measured.journey.tallies,
+            facts=self.job.footer.facts | measured.changed.facts,
+            tallies=measured.changed.tallies,
             forwards=int(predictions.forwards.sum()),
             backwards=int(predictions.backwards.sum()),
         )

@@ -42,7 +42,7 @@ from holdfast.engine.shards import ImageCache, LogitCache
 from holdfast.engine.trials import flags_on
 from holdfast.models import TorchClassifier, load
 from holdfast.models.fast import Speed
-from holdfast.models.label_mapped import answering, map_digest
+from holdfast.models.label_mapped import map_digest, with_label_map
 from holdfast.store import Rows, Store
 from holdfast.store.footer import Footer
 
@@ -172,7 +172,7 @@ class ModelLoader:
             return RecordedModel(replace(model.card, classes=label_map.classes), map_digest(label_map))
         key = (id(model), label_map)
         if key not in self.mapped:
-            self.mapped[key] = answering(model, label_map)
+            self.mapped[key] = with_label_map(model, label_map)
         return self.mapped[key]
 
     def job(self, model: Ref | Classifier, scenario: Scenario, options: RunOptions, *, recorded: bool = False) -> Job:
@@ -256,9 +256,9 @@ class ModelLoader:
     def make_fast(self, job: Job, speed: Speed, width: int, note: Callable[[str], None]) -> None:
         """Gives the model of a job that follows gradients on a GPU its fast version, where it has one to trust."""
         if isinstance(job.model, TorchClassifier):
-            job.model.rough = None
+            job.model.fast = None
             if self.device.type == "cuda" and any(change.cost.backwards for _, change in job.changes):
-                job.model.rough = self.fast.version(job, speed, width, self.ahead, note)
+                job.model.fast = self.fast.version(job, speed, width, self.ahead, note)
 
     def distrust(self, job: Job, why: str) -> None:
         """The fast version failed in use: this model's gradients stay in float32 from here on."""

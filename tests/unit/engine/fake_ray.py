@@ -113,7 +113,7 @@ class FakeRay:
     def get(self, ref: Ref) -> Any:
         if ref.handle.is_killed:
             raise RayError("the actor is dead")
-        for _ in range(1 + ref.retries):
+        for _ in range(1 + (self.options_seen["max_restarts"] if ref.retries else 0)):
             self.said.append(ref.method)
             death = self.deaths(ref.handle, ref.method)
             if death != "before":

@@ -1,6 +1,6 @@
 """Evaluate on a Ray cluster: the rows of one process, from as many devices as there are.
 
-Ray starts the actors, restarts those that die, and carries messages and models. The store alone holds what is done, so
+Ray starts the actors, notices which die, and carries messages and models. The store alone holds what is done, so
 an actor, a node or this process may die at any moment and nothing finished is lost.
 """
 
@@ -13,6 +13,7 @@ import uuid
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ def _packed(ray: Any, model: Ref | Classifier) -> Ref | PackedModel:
 class Worker:
     """An actor, the model it has loaded, and the reply that is awaited from it: to a task, or to `hello`."""
 
-    handle: Any
+    handle: Any = None
     reply: Any = None
     task: ActorTask | None = None
     loaded: str | None = None
@@ -129,10 +130,9 @@ class Driver:
 
     def start(self, context: JobContext, count: int) -> None:
         """Asks Ray for so many actors; each works as soon as there is a device for it."""
-        kind = self.ray.remote(Actor).options(num_cpus=1, num_gpus=int(context.device == "cuda"), max_restarts=-1)
-        self.workers = [Worker(kind.remote(context)) for _ in range(count)]
-        for worker in self.workers:
-            self._greet(worker)
+        options = {"num_cpus": 1, "num_gpus": int(context.device == "cuda"), "max_restarts": self.retries}
+        self.new_actor = partial(self.ray.remote(Actor).options(**options).remote, context)
+        self.workers = [self._started(Worker()) for _ in range(count)]
 
     def stop(self) -> None:
         for worker in self.workers:
@@ -158,7 +158,7 @@ class Driver:
             try:
                 reply = self.ray.get(idle[0].handle.expected.remote(scenarios))
             except self.ray.exceptions.RayError:
-                self._greet(idle[0])
+                self._replace(idle[0])
                 continue
             self._note(reply)
             return [] if isinstance(reply.result, Failed) else reply.result
@@ -195,10 +195,16 @@ class Driver:
             if not task.run.is_over:
                 self._completed(task, reply.result)
 
-    def _greet(self, worker: Worker) -> None:
-        """Awaits an actor that Ray starts, or starts again: where its device is lost, once another is free."""
-        worker.is_ready, worker.loaded = False, None
-        worker.reply = worker.handle.hello.options(max_task_retries=self.retries).remote()
+    def _started(self, worker: Worker) -> Worker:
+        """Has Ray start an actor once a device is free; Ray tries again, `retries` times, where it dies as it starts."""
+        worker.handle, worker.is_ready, worker.loaded = self.new_actor(), False, None
+        worker.reply = worker.handle.hello.options(max_task_retries=-1).remote()
+        return worker
+
+    def _replace(self, worker: Worker) -> None:
+        """Ends an actor for good, even one that is only out of reach: its task is someone else's now."""
+        self._end(worker)
+        self._started(worker)
 
     def _greeted(self, worker: Worker, result: Any) -> None:
         """An actor that cannot work where it is ends: the job goes on without it, as long as there is another."""
@@ -217,7 +223,7 @@ class Driver:
             self._drop(worker, HoldfastError(f"no actor stays alive: {first_line(error)}", hint=hint))
             return
         self.watcher.note(f"an actor died, another does its work: {first_line(error)}")
-        self._greet(worker)
+        self._replace(worker)
         task.run.out -= 1
         task.deaths += 1
         if task.run.is_over:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.boards.column_scores import BEST
-from holdfast.boards.entries import IMPORTED, PUBLISHED, Board, Entry
+from holdfast.boards.entries import IMPORTED, PUBLISHED, Board, BoardEntry
 from holdfast.boards.suite_board import tables_of
 from holdfast.core.suites import Column, Suite
 from holdfast.core.types import Score
@@ -68,7 +68,7 @@ class BoardPoints:
     `lines` are the runs of measured models, `home` the suite's own dataset as runs name it.
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[BoardEntry, ...]
     axes: tuple[ScoreAxis, ...]
     sources: tuple[str, ...]
     lines: tuple[Line, ...]
@@ -130,7 +130,9 @@ def _lines(suite: Suite, shown: Board, store: Store, spelled: Callable[[str], st
     return lines(store, models=models, scenarios=[spelled(text) for text in suite.scenarios]) if models else []
 
 
-def _column_axis(column: Column, entries: Sequence[Entry], suite: Suite, spelled: Callable[[str], str]) -> ScoreAxis:
+def _column_axis(
+    column: Column, entries: Sequence[BoardEntry], suite: Suite, spelled: Callable[[str], str]
+) -> ScoreAxis:
     cells = [entry.cells[column.name] for entry in entries]
     scores = [NOTHING if cell.score is None else cell.score for cell in cells]
     value, low, high = (np.array([getattr(score, part) for score in scores]) for part in ("value", "low", "high"))
@@ -154,7 +156,7 @@ def reference_columns(suite: Suite) -> set[str]:
 
 
 def _settings_axes(
-    entries: Sequence[Entry], tables: Sequence[tuple[str, Scores]], same: Mapping[str, str], *, taken: set[str]
+    entries: Sequence[BoardEntry], tables: Sequence[tuple[str, Scores]], same: Mapping[str, str], *, taken: set[str]
 ) -> list[ScoreAxis]:
     """A setting of any table, over all tables that have it; `same` are the scenarios that measure a setting here."""
     names = dict.fromkeys(
@@ -163,8 +165,8 @@ def _settings_axes(
         for name in scores.table.settings
         if scores.unit(name) in SHARES and name not in taken
     )
-    place = {name: j for j, name in enumerate(names)}
-    values = np.full((len(entries), len(place)), np.nan)
+    index = {name: j for j, name in enumerate(names)}
+    values = np.full((len(entries), len(index)), np.nan)
     counts = np.zeros(values.shape, dtype=np.int64)
     for origin, scores in tables:
         table = scores.table
@@ -175,7 +177,7 @@ def _settings_axes(
             for name in entry.names
             if origin in entry.every_origin and name in row and name != BEST
         ]
-        own = [(place[name], j) for j, name in enumerate(table.settings) if name in place]
+        own = [(index[name], j) for j, name in enumerate(table.settings) if name in index]
         if kept and own:
             here, there = (np.ix_([k[side] for k in kept], [k[side] for k in own]) for side in (0, 1))
             known = np.isfinite(table.values[there])
@@ -185,13 +187,15 @@ def _settings_axes(
         ScoreAxis(
             name, SETTINGS, frozenset({name, same.get(name, name)}), _is_reference(name), values[:, j], counts[:, j]
         )
-        for name, j in place.items()
+        for name, j in index.items()
     ]
 
 
-def _scenario_axes(entries: Sequence[Entry], measured: Sequence[Line], axes: Sequence[ScoreAxis]) -> list[ScoreAxis]:
+def _scenario_axes(
+    entries: Sequence[BoardEntry], measured: Sequence[Line], axes: Sequence[ScoreAxis]
+) -> list[ScoreAxis]:
     """An axis for every scenario that is on none yet; scores of scenarios that settings stand for go to theirs."""
-    place = {name: i for i, entry in enumerate(entries) for name in entry.names}
+    index = {name: i for i, entry in enumerate(entries) for name in entry.names}
     known = {name: axis for axis in axes for name in axis.names}
     made: dict[str, ScoreAxis] = {}
     for line in measured:
@@ -204,10 +208,10 @@ def _scenario_axes(entries: Sequence[Entry], measured: Sequence[Line], axes: Seq
             axis = made[scenario] = known[scenario] = ScoreAxis(
                 scenario, SCENARIOS, frozenset({scenario}), False, values, counts
             )
-        is_known = math.isfinite(axis.values[place[line.footer.model]])
+        is_known = math.isfinite(axis.values[index[line.footer.model]])
         if axis.group != BOARD and not (is_known and line.footer.is_partial):
-            axis.values[place[line.footer.model]] = line.accuracy.value
-            axis.counts[place[line.footer.model]] = line.accuracy.n
+            axis.values[index[line.footer.model]] = line.accuracy.value
+            axis.counts[index[line.footer.model]] = line.accuracy.n
     return list(made.values())
 
 
@@ -216,19 +220,19 @@ def _is_reference(setting: str) -> bool:
     return setting == VAL or setting.startswith((f"{VAL}-on-", "id-"))
 
 
-def _entry_sources(entries: Sequence[Entry], tables: Sequence[tuple[str, Scores]]) -> tuple[str, ...]:
+def _entry_sources(entries: Sequence[BoardEntry], tables: Sequence[tuple[str, Scores]]) -> tuple[str, ...]:
     """Where the settings of each entry come from."""
-    said: dict[tuple[str, str], str] = {}
+    sources: dict[tuple[str, str], str] = {}
     for origin, scores in tables:
         table = scores.table
         for model in table.models:
-            said.setdefault((origin, model), table.source_of(model, table.settings[0]) if table.settings else "")
-    return tuple(_first_source(entry, said) for entry in entries)
+            sources.setdefault((origin, model), table.source_of(model, table.settings[0]) if table.settings else "")
+    return tuple(_first_source(entry, sources) for entry in entries)
 
 
-def _first_source(entry: Entry, said: Mapping[tuple[str, str], str]) -> str:
-    found = (said.get((origin, name)) for origin in entry.every_origin for name in entry.names)
-    return next(filter(None, found), "measured here" if entry.is_measured else "imported predictions")
+def _first_source(entry: BoardEntry, sources: Mapping[tuple[str, str], str]) -> str:
+    known = (sources.get((origin, name)) for origin in entry.every_origin for name in entry.names)
+    return next(filter(None, known), "measured here" if entry.is_measured else "imported predictions")
 
 
 def _axis_record(axis: ScoreAxis, texts: Mapping[str, int]) -> dict[str, object]:
@@ -248,13 +252,13 @@ def _axis_record(axis: ScoreAxis, texts: Mapping[str, int]) -> dict[str, object]
     return record
 
 
-def _telling(entries: Sequence[Entry]) -> dict[str, list[str]]:
+def _telling(entries: Sequence[BoardEntry]) -> dict[str, list[str]]:
     """The facts that part the models into a few groups."""
     least, most = COLOURS
     names = dict.fromkeys(name for entry in entries for name in entry.facts)
     values = {name: [entry.facts.get(name, "") for entry in entries] for name in names}
     return {
-        name: said
-        for name, said in values.items()
-        if least <= len({text for text in said if text}) <= most and max(map(len, said)) <= LONG_FACT
+        name: texts
+        for name, texts in values.items()
+        if least <= len({text for text in texts if text}) <= most and max(map(len, texts)) <= LONG_FACT
     }
