@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 import torch
@@ -60,15 +60,7 @@ class JobContext:
             os.environ.setdefault(name, value)
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """A task that ended in an error of ours, which can be pickled."""
-
-    error: HoldfastError
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
+class Begun(NamedTuple):
     """A run that is not complete yet; `correct` is its ledger, `kept` of them were in the store before."""
 
     handle: RunHandle
@@ -78,16 +70,14 @@ class Begun:
     pace: float
 
 
-@dataclass(frozen=True, slots=True)
-class ShardsMeasured:
+class ShardsMeasured(NamedTuple):
     """Which samples are right, shard by shard."""
 
     shards: tuple[tuple[range, NDArray[np.bool_]], ...]
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """A run whose rows are in the store; not `fresh`: they were there before."""
 
     run: Run
@@ -96,11 +86,11 @@ class Ended:
     fresh: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """The result of a task, and the notes made on the way."""
+class Reply(NamedTuple):
+    """The result of a task or the error it ended in, and the notes made on the way."""
 
     result: Any
+    error: HoldfastError | None
     notes: tuple[str, ...]
 
 
@@ -126,10 +116,9 @@ def replying(
     @functools.wraps(method)
     def reply(self: Actor, /, *args: Given.args, **more: Given.kwargs) -> Reply:
         try:
-            result: Any = method(self, *args, **more)
+            return Reply(method(self, *args, **more), None, self.notes.take())
         except (Exception, SystemExit) as error:  # noqa: BLE001 - models and plug-ins are other people's code
-            result = Failed(portable(as_holdfast_error(error)))
-        return Reply(result, self.notes.take())
+            return Reply(None, portable(as_holdfast_error(error)), self.notes.take())
 
     return reply
 

@@ -19,14 +19,14 @@ from typing import Any
 
 import holdfast
 from holdfast.core.errors import Absent, HoldfastError, Misuse
-from holdfast.core.refs import Ref, Scenario
-from holdfast.core.types import Classifier
+from holdfast.core.refs import Ref, Run, Scenario
+from holdfast.core.types import Classifier, Score
 from holdfast.engine.evaluate import KEEP_EVERY, Outcome
 from holdfast.engine.jobs import RunOptions
 from holdfast.engine.ledger import Ledger
 from holdfast.engine.order import evenly
 from holdfast.engine.pieces import standing
-from holdfast.engine.ray.actor import Actor, Begun, Ended, Failed, JobContext, Reply, ShardsMeasured
+from holdfast.engine.ray.actor import Actor, Begun, Ended, JobContext, Reply, ShardsMeasured
 from holdfast.engine.ray.cluster import (
     actor_device,
     connected,
@@ -161,7 +161,7 @@ class Driver:
                 self._replace(idle[0])
                 continue
             self._note(reply)
-            return [] if isinstance(reply.result, Failed) else reply.result
+            return reply.result or []
 
     def _assign(self, worker: Worker) -> None:
         ready = [each for each in self.workers if each.is_ready]
@@ -189,14 +189,14 @@ class Driver:
             return
         self._note(reply)
         if task is None:
-            self._greeted(worker, reply.result)
+            self._greeted(worker, reply.error)
         else:
             task.run.out -= 1
             if not task.run.is_over:
-                self._completed(task, reply.result)
+                self._completed(task.run, reply)
 
     def _started(self, worker: Worker) -> Worker:
-        """Has Ray start an actor once a device is free; Ray tries again, `retries` times, where it dies as it starts."""
+        """Has Ray start an actor once a device is free, and again, `retries` times, where it dies as it starts."""
         worker.handle, worker.is_ready, worker.loaded = self.new_actor(), False, None
         worker.reply = worker.handle.hello.options(max_task_retries=-1).remote()
         return worker
@@ -206,15 +206,14 @@ class Driver:
         self._end(worker)
         self._started(worker)
 
-    def _greeted(self, worker: Worker, result: Any) -> None:
+    def _greeted(self, worker: Worker, error: HoldfastError | None) -> None:
         """An actor that cannot work where it is ends: the job goes on without it, as long as there is another."""
-        if not isinstance(result, Failed):
-            worker.is_ready = True
-            return
-        self._drop(worker, result.error)
-        if str(result.error) not in self.refusals:
-            self.refusals.add(str(result.error))
-            self.watcher.note(f"going on without one actor: {result.error}")
+        worker.is_ready = error is None
+        if error is not None:
+            self._drop(worker, error)
+            if str(error) not in self.refusals:
+                self.refusals.add(str(error))
+                self.watcher.note(f"going on without one actor: {error}")
 
     def _died(self, worker: Worker, task: ActorTask | None, error: Exception) -> None:
         """Gives the task to whoever is idle next: Ray would keep it for this actor, which may wait for a device."""
@@ -245,12 +244,14 @@ class Driver:
         with contextlib.suppress(self.ray.exceptions.RayError):
             self.ray.kill(worker.handle, no_restart=True)
 
-    def _completed(self, task: ActorTask, result: Any) -> None:
-        run = task.run
-        if isinstance(result, Failed):
-            self._failed(run, result.error)
+    def _completed(self, run: RunProgress, reply: Reply) -> None:
+        result = reply.result
+        if reply.error is not None:
+            self._failed(run, reply.error)
         elif isinstance(result, Begun):
-            self._begun(run, result)
+            ledger = Ledger(result.correct.copy(), result.handle.run.precision)
+            run.begun(result.handle, ledger, result.missing, result.pace)
+            self._show(result.handle.run, len(ledger.correct), result.kept, ledger.known, ledger.standing)
         elif isinstance(result, ShardsMeasured):
             assert run.handle is not None, "a run is begun before its shards are measured"
             count = run.measured(result.shards, result.seconds)
@@ -259,22 +260,18 @@ class Driver:
             assert isinstance(result, Ended), f"an actor replied {result}"
             self._ended(run, result)
 
-    def _begun(self, progress: RunProgress, result: Begun) -> None:
-        run = result.handle.run
-        ledger = Ledger(result.correct.copy(), run.precision)
-        progress.begun(result.handle, ledger, result.missing, result.pace)
-        self.watcher.began(run, len(ledger.correct), result.kept)
-        if ledger.known > result.kept:
-            self.watcher.advanced(run, ledger.known - result.kept, ledger.standing)
+    def _show(self, run: Run, samples: int, kept: int, known: int, score: Score) -> None:
+        """A run that began, with what was measured since."""
+        self.watcher.began(run, samples, kept)
+        if known > kept:
+            self.watcher.advanced(run, known - kept, score)
 
     def _ended(self, progress: RunProgress, result: Ended) -> None:
         run = result.run
         self.store.files.fs.invalidate_cache()
         rows = self.store.read(run.key)
         if progress.handle is None:  # begun and ended in one task
-            self.watcher.began(run, result.samples, result.kept)
-            if result.samples > result.kept:
-                self.watcher.advanced(run, result.samples - result.kept, standing(rows))
+            self._show(run, result.samples, result.kept, result.samples, standing(rows))
         self.queues.end(progress)
         self.watcher.ended(run, "measured" if result.fresh else "done before", standing(rows))
         self.done[progress.request.number] = Outcome(str(run.model), str(run.scenario), rows, fresh=result.fresh)
