@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.names import measured_model
 from holdfast.cli.output import STORE, JsonOption, StoreOption, err, open_store, out, print_json, print_table, warn
 from holdfast.core.json_text import json_text
 
@@ -140,11 +139,12 @@ def export(
     from holdfast.core.errors import Misuse, unknown
     from holdfast.store.exporting import csv_text, latex_text, measured, robustbench_entry, with_facts
     from holdfast.store.scores import Scores, to_parquet
+    from holdfast.store.stored_names import stored_model
 
     if format_name not in FORMATS:
         raise unknown("format", format_name, FORMATS)
     kept = open_store(store)
-    models = [measured_model(kept, text) for text in model or ()] if benchmark is None else list(model or ())
+    models = [stored_model(kept, text) for text in model or ()] if benchmark is None else list(model or ())
     if format_name == "robustbench":
         if benchmark is not None or len(models) != 1:
             raise Misuse("RobustBench's entry is of one model of the store", hint="--format robustbench --model MODEL")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.names import measured_model
 from holdfast.cli.output import STORE, JsonOption, StoreOption, err, open_store, out, print_json, warn
 
 if TYPE_CHECKING:
@@ -25,9 +24,10 @@ def report(
 ) -> None:
     """One self-contained page about a model: summary, scores, curves, flags, worst samples, commands."""
     from holdfast.site.report import file_name, write_report
+    from holdfast.store.stored_names import stored_model
 
     kept = open_store(store)
-    model = measured_model(kept, model)
+    model = stored_model(kept, model)
     path = write_report(kept, model, out_file or Path(file_name(model)))
     out.print(str(path), soft_wrap=True)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from holdfast.cli.names import measured_model, measured_scenarios
 from holdfast.cli.output import err, print_csv, print_json, show_table
 from holdfast.core.errors import Misuse
 
@@ -43,6 +42,7 @@ def results(store: Store, metrics: Sequence[str], asked: Asked) -> list[Result]:
     from holdfast.cli.tables import benchmark_scores, spelling
     from holdfast.core.suites import load_suite
     from holdfast.metrics.several import Result, several
+    from holdfast.store.stored_names import stored_model, stored_scenarios
 
     made: list[Result] = []
     for text in metrics:
@@ -55,9 +55,9 @@ def results(store: Store, metrics: Sequence[str], asked: Asked) -> list[Result]:
             found = several(
                 store,
                 text,
-                models=[measured_model(store, name) for name in asked.models],
-                scenarios=measured_scenarios(store, asked.scenarios),
-                reference=next(iter(measured_scenarios(store, [asked.reference])), None) if asked.reference else None,
+                models=[stored_model(store, name) for name in asked.models],
+                scenarios=list(stored_scenarios(store, asked.scenarios).values()),
+                reference=stored_scenarios(store, [asked.reference])[asked.reference] if asked.reference else None,
                 suite=load_suite(BATTERY),
                 spelled=spelling(store),
             )

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse, did_you_mean, unknown
-from holdfast.core.refs import Parsed, Ref, Scenario, parse_ref
+from holdfast.core.refs import TELLING, Parsed, Ref, Scenario, parse_ref
 from holdfast.core.values import Value, shortened, split, value_text
 
 HOMES = {
@@ -36,7 +36,6 @@ ALSO = {"metric": ("holdfast.trends",)}  # further homes of a kind: scores over 
 ENTRY_POINTS = "holdfast"
 PLUGIN_FOLDERS = "HOLDFAST_PLUGINS"
 REQUIRED = object()
-TELLING = ("severity", "radius")  # always spelled out: a reader should not have to know the default
 MOST_CHANGES = 32  # of one scenario
 LARGEST = 2**63 - 1  # a whole number that arrays and files can hold
 RANGES: dict[str, tuple[float, float]] = {  # what a parameter of this name may be, in whatever component
