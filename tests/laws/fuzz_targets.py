@@ -29,7 +29,7 @@ from holdfast.core.suites import FOLDER, load_suite
 from holdfast.core.types import Flag, ModelCard
 from holdfast.core.values import parse_value
 from holdfast.datasets.label_maps import labelled
-from holdfast.datasets.tables import columns_of
+from holdfast.datasets.matched import columns_of
 from holdfast.metrics.summary import lines
 from holdfast.store import ChangeRecord, Footer, Predictions, Store
 from holdfast.store.footer import FOOTER_KEY, SEAL_KEY, _seal
@@ -362,7 +362,7 @@ def _shards(folder: Path) -> Target:
 
 
 def _idx(folder: Path) -> Target:
-    from holdfast.datasets.idx import read_idx
+    from holdfast.datasets.mnist import read_idx
 
     folder.mkdir(parents=True)
 

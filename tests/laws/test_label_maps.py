@@ -12,7 +12,7 @@ from torch import Tensor
 
 from holdfast.core.errors import Misuse
 from holdfast.core.labels import LabelMap, merged, subset, whole
-from holdfast.models.answering import Answers
+from holdfast.models.label_mapped import Answers
 
 
 class Case(NamedTuple):

@@ -29,7 +29,7 @@ def list_(as_json: Json = False) -> None:
     """What there is to get, and what is here."""
     from holdfast.core.home import data_home
     from holdfast.core.registry import registry
-    from holdfast.datasets.files import downloads
+    from holdfast.datasets.downloads import downloads
 
     known = registry.entries("dataset")
     facts: list[Fact] = [
@@ -56,7 +56,7 @@ def get(
     as_json: Json = False,
 ) -> None:
     """Get the files of datasets; what is here and right stays, a download that broke off goes on."""
-    from holdfast.datasets.files import downloads
+    from holdfast.datasets.downloads import downloads
     from holdfast.datasets.getting import get as get_files
 
     facts: list[Fact] = []
@@ -75,8 +75,8 @@ def verify(
 ) -> None:
     """Compare files with their published checksums; fails when one is damaged, or a named dataset is incomplete."""
     from holdfast.core.errors import HoldfastError
-    from holdfast.datasets.files import downloads
-    from holdfast.datasets.files import verify as verify_files
+    from holdfast.datasets.downloads import downloads
+    from holdfast.datasets.downloads import verify as verify_files
 
     chosen = [download for download in downloads(names or ()) if names or download.state != "missing"]
     checked = [file for download in chosen for file in verify_files(download)]
@@ -95,7 +95,7 @@ def build(
     as_json: Json = False,
 ) -> None:
     """Make a dataset from another one that is here."""
-    from holdfast.datasets.building import build as build_files
+    from holdfast.datasets.downloads import build as build_files
 
     folder, images = build_files(name, source)
     _show([{"name": name, "images": images, "folder": str(folder)}], as_json)

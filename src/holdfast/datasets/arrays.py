@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from holdfast.core.damage import DAMAGED
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import register
+from holdfast.datasets.in_memory import InMemory, Pixels, in_memory, numbered
 from holdfast.datasets.label_maps import MOST_CLASSES, labelled
-from holdfast.datasets.memory import InMemory, Pixels, in_memory, numbered
 
 Layout = Literal["auto", "nhwc", "nchw"]
 Found = dict[str, NDArray[Any]]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
+import os
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +20,10 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.labels import LabelMap
 from holdfast.core.registry import register
 from holdfast.datasets.arrays import channels_first, load_npz, whole_labels
-from holdfast.datasets.caching import Labelled, cached
-from holdfast.datasets.decoding import DAMAGE, in_parallel
-from holdfast.datasets.files import Download, File, Form, Mirror, published
+from holdfast.datasets.downloads import Download, File, Form, Mirror, published
+from holdfast.datasets.image_files import DAMAGE, in_parallel
 from holdfast.datasets.imagenet_classes import answers_for
-from holdfast.datasets.memory import InMemory, Pixels, in_memory, numbered
+from holdfast.datasets.in_memory import InMemory, Pixels, in_memory, numbered
 from holdfast.datasets.pickles import arrays_in
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -70,6 +73,16 @@ ARRAYS = Form(files=(File("cifar10.npz", ""),))  # a user's own, so its bytes ma
 CIFAR10 = published(Download("cifar10", (PICKLES, ARRAYS, STRIPS), megabytes=170, licence="not stated by its authors"))
 
 
+class Labelled(NamedTuple):
+    """Images (NCHW) with their labels."""
+
+    images: NDArray[Any]
+    labels: NDArray[Any]
+
+
+ReadForm = Callable[[Sequence[Path], str], Labelled]
+
+
 @register("dataset", "cifar10", source=SOURCE, tags=("standard", "colour"))
 def cifar10(*, split: Literal["test", "train"] = "test", answers: CifarAnswers = "cifar10") -> InMemory:
     """CIFAR-10: ten kinds of animal and vehicle, 32x32 in colour, 10,000 to test and 50,000 to train.
@@ -115,11 +128,8 @@ def cifar_reference(answers: CifarAnswers) -> str:
     return "cifar10" if answers == "cifar10" else f"cifar10:answers={answers}"
 
 
-Read = Callable[[Sequence[Path], str], Labelled]
-
-
-def _first_form(split: str) -> tuple[Read, list[Path]]:
-    forms: tuple[tuple[Read, list[str]], ...] = (
+def _first_form(split: str) -> tuple[ReadForm, list[Path]]:
+    forms: tuple[tuple[ReadForm, list[str]], ...] = (
         (_pickles, [f"cifar-10-batches-py/{batch}" for batch in BATCHES[split]]),
         (_npz, ["cifar10.npz"]),
         (_strips, [f"{split}_lables.json", *(f"{batch}.png" for batch in BATCHES[split])]),
@@ -178,3 +188,51 @@ def _paired(images: NDArray[Any], labels: Any, file: Path) -> Labelled:
     if len(whole) != len(images):
         raise HoldfastError(f"{file.parent} holds {len(images)} images and {len(whole)} labels")
     return Labelled(images, whole)
+
+
+def cached(name: str, files: Sequence[Path], read: Callable[[], Labelled], *, folder: Path) -> Labelled:
+    """What `read` gives, from `folder` when these same files were read before.
+
+    The name of a cached file carries the paths, sizes and times of its sources; other sources make another name. A
+    folder that cannot be written means no cache, not a failure.
+    """
+    stem = f"{name}-{_digest(files)}"
+    paths = [folder / f"{stem}-{part}.npy" for part in Labelled._fields]
+    known = _known(paths)
+    if known is not None:
+        return known
+    fresh = read()
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, array in zip(paths, fresh, strict=True):
+            save_atomically(path, array)
+        for old in folder.glob(f"{name}-*.npy"):
+            if old not in paths:
+                old.unlink(missing_ok=True)
+    return fresh
+
+
+def save_atomically(path: Path, array: NDArray[Any]) -> None:
+    """Writes a .npy under a temporary name and renames it when whole."""
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+    try:
+        with part.open("xb") as file:
+            np.save(file, array, allow_pickle=False)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _known(paths: Sequence[Path]) -> Labelled | None:
+    try:
+        images, labels = (np.load(path, mmap_mode="r", allow_pickle=False) for path in paths)
+    except (OSError, ValueError, EOFError):
+        return None
+    return Labelled(images, labels)
+
+
+def _digest(files: Sequence[Path]) -> str:
+    facts = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:12]

@@ -10,8 +10,8 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.registry import register
 from holdfast.datasets.arrays import channels_first, load_npz, load_numpy, whole_labels
 from holdfast.datasets.cifar import CifarAnswers, cifar_reference, cifar_set
-from holdfast.datasets.files import Download, File, Form, Mirror, published
-from holdfast.datasets.memory import InMemory, numbered
+from holdfast.datasets.downloads import Download, File, Form, Mirror, published
+from holdfast.datasets.in_memory import InMemory, numbered
 
 CIFAR10_2_SOURCE = "https://github.com/modestyachts/cifar-10.2"
 

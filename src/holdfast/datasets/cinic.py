@@ -10,14 +10,11 @@ from PIL import Image
 
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import register
-from holdfast.datasets.building import builder
 from holdfast.datasets.cifar import CLASSES, SIDE, CifarAnswers, cifar_answers, cifar_reference
-from holdfast.datasets.decoding import DAMAGE, Framing, in_parallel
-from holdfast.datasets.encoded import Encoded
-from holdfast.datasets.files import Download, File, Form, Mirror, published
+from holdfast.datasets.class_folders import Choice, Piece, Plan, pictures, pieces_in, place_of
+from holdfast.datasets.downloads import Download, File, Form, Mirror, builder, published
+from holdfast.datasets.image_files import DAMAGE, Encoded, Framing, in_parallel
 from holdfast.datasets.imagenet_classes import groups
-from holdfast.datasets.listing import Piece, pieces_in, place_of
-from holdfast.datasets.pictures import Choice, Plan, pictures
 
 CINIC_SOURCE = "arXiv:1810.03505"
 ABSENT = ("airplane", "horse")  # ImageNet-R has none of their classes

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import register
 from holdfast.core.types import DatasetCard, Images
-from holdfast.datasets.decoding import SUFFIXES, Framing
-from holdfast.datasets.encoded import decoded_images, framed, image_size, listing_digest
+from holdfast.datasets.image_files import SUFFIXES, Framing, decoded_images, framed, image_size, listing_digest
+from holdfast.datasets.in_memory import repeated
 from holdfast.datasets.label_maps import labelled
-from holdfast.datasets.memory import repeated
 
 
 @dataclass(slots=True, eq=False)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.core.errors import HoldfastError
-from holdfast.datasets.files import (
+from holdfast.datasets.downloads import (
     BLOCK,
     OFFLINE,
     Download,

@@ -16,11 +16,9 @@ from holdfast.core.errors import HoldfastError, Misuse, unknown
 from holdfast.core.home import data_home
 from holdfast.core.registry import register
 from holdfast.core.types import DatasetCard
-from holdfast.datasets.decoding import Framing, Opened
-from holdfast.datasets.encoded import Encoded, framed, image_size, listing_digest
-from holdfast.datasets.label_maps import Answers, labelled
-from holdfast.datasets.memory import numbered, repeated
-from holdfast.datasets.named_labels import Label, numbered_labels
+from holdfast.datasets.image_files import Encoded, Framing, Opened, framed, image_size, listing_digest
+from holdfast.datasets.in_memory import numbered, repeated
+from holdfast.datasets.label_maps import Answers, Label, labelled, numbered_labels
 
 SOURCE = "https://huggingface.co/docs/datasets"
 ROWS = 256  # copied at once

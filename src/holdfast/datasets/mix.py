@@ -15,7 +15,7 @@ from holdfast.core.refs import digest
 from holdfast.core.registry import register
 from holdfast.core.types import Dataset, DatasetCard, Images
 from holdfast.datasets import load
-from holdfast.datasets.choosing import chosen, first
+from holdfast.datasets.subsample import chosen, first
 
 if TYPE_CHECKING:
     from torch import Tensor

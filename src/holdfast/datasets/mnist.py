@@ -1,15 +1,21 @@
-"""MNIST and Fashion-MNIST, 28x28 in grey."""
+"""MNIST and Fashion-MNIST, 28x28 in grey, and the 2,000 test images that come with holdfast."""
 
 from __future__ import annotations
 
+import gzip
+import math
+import zlib
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from holdfast.core.errors import HoldfastError
 from holdfast.core.registry import register
-from holdfast.datasets.files import Download, File, Form, Mirror, published
-from holdfast.datasets.idx import read_idx
-from holdfast.datasets.memory import InMemory, in_memory, numbered
+from holdfast.datasets.arrays import load_npz
+from holdfast.datasets.downloads import Download, File, Form, Mirror, is_whole, published, unpacked
+from holdfast.datasets.in_memory import InMemory, in_memory, numbered
 
 GARMENTS = (
     *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
@@ -57,6 +63,11 @@ DEBIAN = Path("/usr/share/datasets/fashion-mnist")  # where the installed packag
 
 MNIST = published(Download("mnist", (MNIST_FILES,), megabytes=12, licence="CC BY-SA 3.0"))
 FASHION = published(Download("fashion-mnist", (FASHION_FILES,), places=(DEBIAN,), megabytes=31, licence="MIT"))
+FILE = File("fashion-mnist-2k.npz", "sha256:0a46fea6e2ca45052d17c2f622767289b12529069ada8b24cf1af50862ffe985")
+FOLDER = Path(__file__).parent / "bundled"
+BUNDLED = published(Download("fashion-mnist-2k", (Form((FILE,)),), places=(FOLDER,), megabytes=1, licence="MIT"))
+MOST_PACKED = 1100  # gzip makes 1,032 bytes of one at most
+BYTES = 0x08  # the type code of unsigned bytes, the only one these datasets use
 
 
 @register("dataset", "mnist", source=LECUN, tags=("standard", "grey"))
@@ -85,3 +96,45 @@ def _read(download: Download, split: str, classes: tuple[str, ...], source: str)
         licence=download.licence,
         source=source,
     )
+
+
+@register("dataset", "fashion-mnist-2k", source=ZALANDO, tags=("standard", "grey", "bundled"))
+def fashion_mnist_2k() -> InMemory:
+    """Fashion-MNIST, 2,000 test images that come with holdfast: the first 200 of each class.
+
+    Ids are those of `fashion-mnist`, so that rows of the two can be compared sample by sample.
+    """
+    path = BUNDLED.located(FILE.name)
+    if path is None or not is_whole(BUNDLED):
+        raise HoldfastError("the bundled `fashion-mnist-2k` is missing or damaged", hint="install holdfast again")
+    content = load_npz(path)
+    return in_memory(
+        "fashion-mnist-2k",
+        content["images"][:, None],
+        content["labels"],
+        ids=numbered(content["positions"].tolist(), width=5, prefix="test-"),
+        classes=GARMENTS,
+        licence=BUNDLED.licence,
+        source=ZALANDO,
+    )
+
+
+def read_idx(path: Path, *, dimensions: int) -> NDArray[np.uint8]:
+    """The array of an idx file of unsigned bytes."""
+    start = 4 * (1 + dimensions)
+    try:
+        with unpacked(path) as stream:
+            content = stream.read(start)
+            if content[:4] != bytes([0, 0, BYTES, dimensions]) or len(content) < start:
+                raise HoldfastError(f"{path} is not an idx file of bytes with {dimensions} dimensions")
+            shape = tuple(int(side) for side in np.frombuffer(content[4:start], dtype=">u4"))
+            content += stream.read(min(math.prod(shape), MOST_PACKED * path.stat().st_size) + 1)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as damage:
+        raise HoldfastError(f"{path} is damaged: {damage}", hint="get it again with `holdfast data get`") from damage
+    if len(content) - start != math.prod(shape):
+        raise HoldfastError(
+            f"{path} should hold {math.prod(shape)} bytes after its header, got "
+            f"{'more' if len(content) - start > math.prod(shape) else len(content) - start}",
+            hint="get it again with `holdfast data get`",
+        )
+    return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)

@@ -7,12 +7,11 @@ from typing import Literal
 
 from holdfast.core.errors import Misuse
 from holdfast.core.registry import register
-from holdfast.datasets.encoded import Encoded, framed
-from holdfast.datasets.files import Download, published
+from holdfast.datasets.class_folders import Choice, Plan, pictures, pieces_in, place_of
+from holdfast.datasets.downloads import Download, published
+from holdfast.datasets.image_files import Encoded, framed
 from holdfast.datasets.imagenet import RESIZE, SIZE, reference
 from holdfast.datasets.imagenet_classes import Answers, groups, scheme
-from holdfast.datasets.listing import pieces_in, place_of
-from holdfast.datasets.pictures import Choice, Plan, pictures
 
 SOURCE = "https://objectnet.dev"
 PLACES = ("images", "objectnet-1.0/images", "objectnet-1.0", "objectnet")

@@ -15,7 +15,7 @@ from holdfast.core.noise import Noise
 from holdfast.core.refs import digest
 from holdfast.core.registry import register
 from holdfast.core.types import DatasetCard, Images
-from holdfast.datasets.memory import numbered
+from holdfast.datasets.in_memory import numbered
 
 VERSION = 1
 CLASSES = ("house", "tree", "boat")

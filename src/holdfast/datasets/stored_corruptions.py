@@ -13,13 +13,13 @@ from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import register
 from holdfast.datasets.arrays import channels_first, load_numpy, whole_labels
 from holdfast.datasets.cifar import CifarAnswers, cifar_reference, cifar_set
-from holdfast.datasets.encoded import Encoded, framed
-from holdfast.datasets.files import Download, File, Form, Mirror, published
+from holdfast.datasets.class_folders import Choice
+from holdfast.datasets.downloads import Download, File, Form, Mirror, published
+from holdfast.datasets.image_files import Encoded, framed
 from holdfast.datasets.imagenet import reference
 from holdfast.datasets.imagenet_classes import Answers, Classes
 from holdfast.datasets.imagenet_shifts import shifted
-from holdfast.datasets.memory import InMemory, numbered
-from holdfast.datasets.pictures import Choice
+from holdfast.datasets.in_memory import InMemory, numbered
 
 Corruption = Literal[
     "brightness",

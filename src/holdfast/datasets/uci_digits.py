@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.registry import register
-from holdfast.datasets.files import Download, File, Form, Mirror, published, unpacked
-from holdfast.datasets.memory import InMemory, in_memory, numbered
+from holdfast.datasets.downloads import Download, File, Form, Mirror, published, unpacked
+from holdfast.datasets.in_memory import InMemory, in_memory, numbered
 from holdfast.datasets.mnist import DIGITS
-from holdfast.datasets.resampling import bounding_box, fitted
+from holdfast.datasets.spline_resize import bounding_box, fitted
 
 UCI = "https://doi.org/10.24432/C50P49"
 FILE = File("digits.csv", "sha256:6ebb3d2fee246a4e99363262ddf8a00a3c41bee6014c373ed9d9216ba7f651b8")

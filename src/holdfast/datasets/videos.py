@@ -15,13 +15,12 @@ from typing import Any, Literal, NamedTuple
 
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import register
-from holdfast.datasets.encoded import Encoded, framed
-from holdfast.datasets.files import Download, published
+from holdfast.datasets.class_folders import Piece, Plan, encoded
+from holdfast.datasets.downloads import Download, published
+from holdfast.datasets.image_files import Encoded, framed
 from holdfast.datasets.imagenet import RESIZE, SIZE, reference
 from holdfast.datasets.imagenet_classes import Classes, groups, scheme
-from holdfast.datasets.listing import Piece
-from holdfast.datasets.memory import repeated
-from holdfast.datasets.pictures import Plan, encoded
+from holdfast.datasets.in_memory import repeated
 
 SOURCE = "arXiv:1906.02168"
 ARCHIVE = (

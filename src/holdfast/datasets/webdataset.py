@@ -13,11 +13,9 @@ from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import register
 from holdfast.core.types import DatasetCard
 from holdfast.core.values import shortened
-from holdfast.datasets.decoding import SUFFIXES
-from holdfast.datasets.encoded import Encoded, framed, image_size, listing_digest
-from holdfast.datasets.label_maps import labelled
-from holdfast.datasets.listing import Part
-from holdfast.datasets.named_labels import Label, numbered_labels
+from holdfast.datasets.class_folders import Part
+from holdfast.datasets.image_files import SUFFIXES, Encoded, framed, image_size, listing_digest
+from holdfast.datasets.label_maps import Label, labelled, numbered_labels
 
 SOURCE = "https://github.com/webdataset/webdataset"
 PICTURES = tuple(suffix.removeprefix(".") for suffix in SUFFIXES)

@@ -8,7 +8,7 @@ from holdfast.core.errors import Absent, HoldfastError
 from holdfast.core.refs import Ref, parse_ref
 from holdfast.core.registry import registry
 from holdfast.core.values import split
-from holdfast.datasets.files import catalogue, downloads
+from holdfast.datasets.downloads import catalogue, downloads
 
 CHOOSING = ("variant", "form", "version", "split", "corruption")  # arguments that may name files of their own
 

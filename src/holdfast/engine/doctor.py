@@ -23,7 +23,7 @@ from holdfast.core.suites import load_suite, suites
 from holdfast.core.types import DatasetCard
 from holdfast.core.values import split
 from holdfast.datasets import DEFAULT
-from holdfast.datasets.files import downloads, is_whole
+from holdfast.datasets.downloads import downloads, is_whole
 from holdfast.engine.available import absences
 from holdfast.store import Store
 

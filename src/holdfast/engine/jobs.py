@@ -33,9 +33,9 @@ from holdfast.engine.radii import radius_flags
 from holdfast.engine.select import chosen
 from holdfast.engine.trust import TRIAL_SAMPLES, trials
 from holdfast.models import TorchClassifier, load
-from holdfast.models.answering import answering, map_digest
 from holdfast.models.check import balanced, check
 from holdfast.models.fast import Speed
+from holdfast.models.label_mapped import answering, map_digest
 from holdfast.store import Rows, Store
 from holdfast.store.footer import Footer
 

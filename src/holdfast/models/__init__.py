@@ -7,9 +7,8 @@ models.check(classifier, images, labels)                         flags, with wha
 """
 
 from holdfast.models.check import check
-from holdfast.models.classifier import TorchClassifier, normalised, weights_digest
+from holdfast.models.classifier import TorchClassifier, load, normalised, prepared, weights_digest, wrap
 from holdfast.models.header import SavedModel, read_card
-from holdfast.models.loading import load, prepared, wrap
 from holdfast.models.saving import save_model
 
 __all__ = [

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.core.types import Classifier, Flag
-from holdfast.models import differences, gradients, probes
+from holdfast.models import gradient_probes, probes
 from holdfast.models.classifier import device_of, modes_kept
 from holdfast.models.subject import Find, Finding, Subject
 
@@ -41,13 +41,13 @@ PROBES = (
     Probe("batch-dependent", probes.batch_dependent),
     Probe("memory-dependent", probes.depends_on_memory),
     Probe("noisy-logits", probes.noisy_logits),
-    Probe("optimisation-loop", gradients.optimisation_loop),
-    Probe("not-differentiable", gradients.not_differentiable),
-    Probe("gradient-nan", gradients.gradient_nan),
-    Probe("gradient-zero", gradients.gradient_zero),
+    Probe("optimisation-loop", gradient_probes.optimisation_loop),
+    Probe("not-differentiable", gradient_probes.not_differentiable),
+    Probe("gradient-nan", gradient_probes.gradient_nan),
+    Probe("gradient-zero", gradient_probes.gradient_zero),
     Probe("gradient-mode", probes.depends_on_gradient_mode),
-    Probe("input-rounded", differences.input_rounded),
-    Probe("gradient-false", differences.gradient_false),
+    Probe("input-rounded", gradient_probes.input_rounded),
+    Probe("gradient-false", gradient_probes.gradient_false),
 )
 
 

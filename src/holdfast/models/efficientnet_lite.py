@@ -10,8 +10,8 @@ import torch
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import register
 from holdfast.core.types import Classifier
+from holdfast.models.classifier import described
 from holdfast.models.extras import optional
-from holdfast.models.loading import described
 
 SIZES = (224, 240, 260)
 EXTRA = "efficientnet-lite"

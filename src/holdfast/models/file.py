@@ -8,9 +8,8 @@ from pathlib import Path
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import register
 from holdfast.core.types import Classifier
-from holdfast.models.classifier import TorchClassifier, normalised, weights_digest
+from holdfast.models.classifier import Numbers, TorchClassifier, described, normalised, weights_digest
 from holdfast.models.header import SavedModel, read_card
-from holdfast.models.loading import Numbers, described
 from holdfast.models.weights import architecture as built
 from holdfast.models.weights import fit, read_state
 

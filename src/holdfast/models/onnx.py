@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import register
 from holdfast.core.types import Classifier
+from holdfast.models.classifier import Numbers, described
 from holdfast.models.extras import optional
-from holdfast.models.loading import Numbers, described
 
 PROVIDERS = ("CUDAExecutionProvider", "CPUExecutionProvider")  # TensorRT would compile for minutes
 ELEMENTS = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}

@@ -13,7 +13,7 @@ from torch import nn
 from holdfast.core.errors import HoldfastError, Misuse, did_you_mean
 from holdfast.core.registry import register
 from holdfast.core.types import Classifier
-from holdfast.models.loading import Numbers, described, is_classifier
+from holdfast.models.classifier import Numbers, described, is_classifier
 
 
 @register("model", "python")

@@ -10,8 +10,8 @@ from torch import nn
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.registry import register
 from holdfast.core.types import Classifier
+from holdfast.models.classifier import described
 from holdfast.models.extras import optional
-from holdfast.models.loading import described
 
 HUB = ("hf-hub:", "hf_hub:", "local-dir:")
 

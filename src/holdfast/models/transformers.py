@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from holdfast.core.errors import HoldfastError
 from holdfast.core.registry import register
 from holdfast.core.types import Classifier
+from holdfast.models.classifier import described
 from holdfast.models.extras import optional
-from holdfast.models.loading import described
 
 
 @register("model", "transformers", source="https://huggingface.co/models?pipeline_tag=image-classification")

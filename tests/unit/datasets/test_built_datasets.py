@@ -16,9 +16,9 @@ from pyarrow import parquet
 from holdfast import conformance
 from holdfast.core.errors import HoldfastError, Misuse, NotRead
 from holdfast.datasets import load
-from holdfast.datasets.choosing import first, keyed_order
 from holdfast.datasets.matched import balanced, class_names, matches, plain
 from holdfast.datasets.mix import _counts
+from holdfast.datasets.subsample import first, keyed_order
 
 RANDOM = np.random.default_rng(0)
 

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.types import Dataset
-from holdfast.datasets import DEFAULT, fashion_2k, load
+from holdfast.datasets import DEFAULT, load, mnist
 
 
 def test_the_default_needs_no_download_and_has_200_of_each_class() -> None:
@@ -26,13 +26,13 @@ def test_its_ids_rise_through_the_test_split_and_it_begins_with_the_published_la
 
 
 def test_it_ships_small_with_its_licence() -> None:
-    folder = Path(fashion_2k.__file__).parent / "bundled"
-    assert (folder / fashion_2k.FILE.name).stat().st_size < 1_500_000
+    folder = Path(mnist.__file__).parent / "bundled"
+    assert (folder / mnist.FILE.name).stat().st_size < 1_500_000
     assert "MIT License" in (folder / "LICENSE.txt").read_text(encoding="utf-8")
 
 
 def test_a_damaged_copy_is_refused(root: Path) -> None:
     (root / DEFAULT).mkdir(parents=True)
-    (root / DEFAULT / fashion_2k.FILE.name).write_bytes(b"not it")
+    (root / DEFAULT / mnist.FILE.name).write_bytes(b"not it")
     with pytest.raises(HoldfastError, match="missing or damaged"):
         load(DEFAULT)

@@ -186,7 +186,7 @@ def test_cifar10_r_is_built_from_imagenet_r_by_box_downscaling(root: Path, tmp_p
 
 
 def test_a_builder_refuses_what_is_not_its_source(tmp_path: Path) -> None:
-    from holdfast.datasets.building import build
+    from holdfast.datasets.downloads import build
 
     with pytest.raises(Misuse, match="there is nothing at"):
         build("cifar10-r", tmp_path / "nowhere")

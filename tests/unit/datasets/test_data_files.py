@@ -8,8 +8,8 @@ import pytest
 
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.home import data_home
-from holdfast.datasets import files
-from holdfast.datasets.files import Download, File, Form, Mirror, downloads, is_whole, verify
+from holdfast.datasets import downloads as files
+from holdfast.datasets.downloads import Download, File, Form, Mirror, downloads, is_whole, verify
 from holdfast.datasets.getting import get
 
 CONTENT = b"the content"

@@ -15,7 +15,7 @@ import pytest
 
 from holdfast.core.errors import HoldfastError
 from holdfast.datasets import mirrors
-from holdfast.datasets.files import Download, File, Form, Mirror, is_whole
+from holdfast.datasets.downloads import Download, File, Form, Mirror, is_whole
 from holdfast.datasets.getting import get
 
 CONTENT = np.random.default_rng(0).bytes(700_000)

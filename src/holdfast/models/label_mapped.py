@@ -1,4 +1,4 @@
-"""A model that answers in a dataset's classes: its logits through a label map, with gradients."""
+"""A classifier whose logits go through a dataset's label map, with gradients."""
 
 from __future__ import annotations
 

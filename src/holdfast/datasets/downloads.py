@@ -1,4 +1,4 @@
-"""Where the files of the standard sets lie, what is known about them, and whether they are whole."""
+"""Where the files of the standard datasets are, what is known about them, and whether they are complete."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, cast
@@ -17,6 +17,8 @@ from holdfast.core.registry import registry
 
 OFFLINE = "HOLDFAST_OFFLINE"
 BLOCK = 1 << 20
+Build = Callable[[Path, Path], int]
+builders: dict[str, Build] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,3 +211,22 @@ def _checked(download: Download, file: File) -> Checked:
     got = checksum(path, file.checksum, packed=file.name.endswith(".gz"))
     state: Literal["ok", "damaged"] = "ok" if got == file.checksum else "damaged"
     return Checked(download.name, file.name, state, path, file.checksum, got)
+
+
+def builder(name: str) -> Callable[[Build], Build]:
+    """Registers how a dataset is made: from a source into a target folder; returns the number of images."""
+
+    def decorate(build: Build) -> Build:
+        builders[name] = build
+        return build
+
+    return decorate
+
+
+def build(name: str, source: Path) -> tuple[Path, int]:
+    """Makes a dataset where its loader looks for it; returns the folder and the number of images."""
+    registry.discover("dataset")
+    if name not in builders:
+        raise unknown("dataset to build", name, builders)
+    target = data_home() / name
+    return target, builders[name](source.expanduser(), target)
