@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from holdfast.cli.app import app
+from holdfast.store import Store
 
 DATA = "fashion-mnist-2k"
 CONTRAST = f"{DATA}+contrast:severity=2"
@@ -63,8 +64,8 @@ READING: dict[str, list[list[str]]] = {
         ["--x", "imagenet", "--y", "average-corruptions", "--json"],
         ["--x", "clean-accuracy", "--y", "union-accuracy", "--benchmark", "multirobustbench", "--csv"],
     ],
-    "agree": [[DATA, CORRUPTED], [DATA, ATTACKED, "--json"]],
-    "predict": [["--reference", DATA, "--shifted", CORRUPTED, "--json"]],
+    "agree": [["RUN0", "RUN1"], ["RUN0", "RUN2", "--json"]],
+    "predict": [["--x", DATA, "--y", CORRUPTED, "--json"]],
     "report": [[MODELS[0], "--out", "report.html"]],
     "site": [["--out", "site", "--suite", "mine.toml", "--json"]],
     "export": [[], ["--format", "json"], ["multirobustbench", "--format", "latex"]],
@@ -113,7 +114,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with a clean run, a corruption, an attack, a sweep and imported scores."""
     made = tmp_path_factory.mktemp("reading")
     (made / "mine.toml").write_text(SUITE)
-    (made / "mine.csv").write_text("benchmark,model,setting,value,n\nmultirobustbench,mine_1,clean-accuracy,91.5,1000\n")
+    table = "benchmark,model,setting,value,n\nmultirobustbench,mine_1,clean-accuracy,91.5,1000\n"
+    (made / "mine.csv").write_text(table)
     options = [word for text in MEASURED for word in ("--scenario", text)]
     evaluated, imported = answers(
         made, [["evaluate", *MODELS, *options, "--samples", "20", "-q"], ["import", "tidy", "mine.csv"]]
@@ -134,7 +136,11 @@ def answers(folder: Path, lines: list[list[str]], without: tuple[str, ...] = ())
 @pytest.fixture(scope="module")
 def both(folder: Path) -> dict[tuple[str, int], tuple[tuple[object, str, str], tuple[object, str, str]]]:
     """What every case answers without torch, and with it."""
-    lines = [[name, *READING[name][i]] for name, i in CASES]
+    runs = {
+        f.scenario: key for key, f in Store(str(folder / "holdfast-store")).footers().items() if f.model == MODELS[0]
+    }
+    keys = {f"RUN{i}": runs[text] for i, text in enumerate(MEASURED)}
+    lines = [[name, *(keys.get(word, word) for word in READING[name][i])] for name, i in CASES]
     bare = answers(folder, lines, ("torch", "torchvision"))
     return dict(zip(CASES, zip(bare, answers(folder, lines), strict=True), strict=True))
 
