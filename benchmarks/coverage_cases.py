@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtr, ndtri
 
-from holdfast.core.intervals import wilson
+from holdfast.boards.column_scores import above_line
+from holdfast.core.intervals import share_intervals, wilson
 from holdfast.core.suites import Column
 from holdfast.core.table import Table
 from holdfast.core.types import Score
 from holdfast.engine.ledger import Ledger
-from holdfast.metrics.columns import above_line
 from holdfast.metrics.corruption_error import Outcomes, corruption_errors
+from holdfast.metrics.difference_tests import paired_difference, unpaired_difference
 from holdfast.metrics.error_consistency import kappa
-from holdfast.metrics.intervals import paired_difference, share_intervals, unpaired_difference
 from holdfast.metrics.means import Cell, mean_of_sizes, mean_of_values, mean_over
 from holdfast.metrics.multi_attack import Battery, Strength, competitiveness, mean_uar, uar
 from holdfast.trends.agreement_line import predict_accuracy

@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from holdfast.boards.table_entries import battery_of
 from holdfast.core.table import Table, table
 from holdfast.core.types import Score
-from holdfast.metrics.board import battery_of
 from holdfast.metrics.multi_attack import CLEAN, Battery, competitiveness, knowledge, single_competitiveness
 from holdfast.metrics.ood import ood
 from holdfast.metrics.stability import Stability, stability

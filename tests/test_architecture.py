@@ -21,10 +21,11 @@ BELOW = {
     "engine": {"core", "datasets", "models", "corruptions", "attacks", "store"},
     "metrics": {"core", "store"},
     "trends": {"core", "metrics"},
+    "boards": {"core", "store", "metrics", "trends"},
     "training": {"core", "datasets", "models", "attacks"},
-    "site": {"core", "store", "metrics", "trends"},
+    "site": {"core", "store", "metrics", "trends", "boards"},
 }
-TORCH_FREE = ("store", "metrics", "trends", "site")
+TORCH_FREE = ("store", "metrics", "trends", "boards", "site")
 FILES = sorted(path for package in BELOW for path in (SOURCE / package).glob("**/*.py"))
 
 

@@ -1,4 +1,4 @@
-"""Nothing in `metrics` or `trends` is without a way in: from the command line, a page, or a name that a metric has."""
+"""All of `metrics`, `trends` and `boards` has a way in: from the command line, a page, or the name of a metric."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.core.registry import registry
 from holdfast.metrics.scopes import OfAnswers, OfBattery, OfRuns, OfTable, metric_of
 
 SOURCE = Path(__file__).parent.parent / "src" / "holdfast"
-LOOKED_AT = ("metrics", "trends")
+LOOKED_AT = ("metrics", "trends", "boards")
 NAMED = (
     *("mce", "relative-mce", "balanced-accuracy", "per-class-accuracy", "confusion", "brier", "nll", "ece"),
     *("cr-exp", "cr-max", "uar", "upper-limit", "pearson", "r2", "catastrophic-degradation", "error-consistency"),
@@ -28,7 +28,7 @@ class Place(NamedTuple):
 
 
 def definitions() -> dict[Place, ast.stmt]:
-    """Every function and class at the top of a module of `metrics` and `trends`."""
+    """Every function and class at the top of a module of `metrics`, `trends` and `boards`."""
     return {
         Place(_module(path), node.name): node
         for package in LOOKED_AT
@@ -98,8 +98,8 @@ def test_no_function_of_metrics_or_trends_is_without_a_way_in() -> None:
 def test_an_unused_function_would_be_noticed() -> None:
     everything = definitions()
     assert len(everything) > 200
-    assert Place("holdfast.metrics.several", "several") in reached()
-    assert Place("holdfast.metrics.several", "nobody") not in everything
+    assert Place("holdfast.boards.multi_run_scores", "several") in reached()
+    assert Place("holdfast.boards.multi_run_scores", "nobody") not in everything
 
 
 def test_every_metric_is_a_score_of_something_that_the_command_line_has() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import linregress
 
 from holdfast.core.table import Table
-from holdfast.metrics.resampling import draw_counts
+from holdfast.metrics.bootstrap_draws import draw_counts
 from holdfast.trends.bands import band, effective_robustness_scores
 from holdfast.trends.bootstrap import lines, planes
 from holdfast.trends.columns import fit_columns

@@ -29,7 +29,7 @@ INTERVALS = {
     *("CalibrationError", "RatioPoint", "Confidence", "CorruptionErrors", "OodScores", "Comparison", "Unpaired"),
     *("Prediction", "Predicted", "Bounds", "Result"),
 }
-FOLDERS = ("core", "metrics", "trends")
+FOLDERS = ("core", "metrics", "trends", "boards")
 CASES = {getattr(case.draw, "__name__", "worst ratio"): case for case in coverage_cases.cases()}
 FAST = ("share", "differences", "consistency", "beyond_a_stated_line", "correlated", "places", "unlike")
 

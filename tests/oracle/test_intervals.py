@@ -10,8 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, special, stats
 
-from holdfast.core.intervals import wilson
-from holdfast.metrics.intervals import exact_bounds, mcnemar, paired_difference, share_intervals, unpaired_difference
+from holdfast.core.intervals import share_intervals, wilson
+from holdfast.metrics.difference_tests import (
+    exact_bounds,
+    mcnemar,
+    paired_difference,
+    unpaired_difference,
+)
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.boards.board_text import tabular
+from holdfast.boards.entries import Board
+from holdfast.boards.suite_board import board
 from holdfast.core.suites import load_suite
-from holdfast.metrics.board import board
-from holdfast.metrics.cells import tabular
-from holdfast.metrics.entries import Board
 from holdfast.store import Store
 from holdfast.store.importers import read_results
 from holdfast.store.importers.robustbench import plain_footnote

@@ -13,6 +13,7 @@ from hard_cases import CASES, case, rows_of
 from scipy import optimize, stats
 from scipy.special import expit, logit, logsumexp
 
+from holdfast.boards.column_scores import above_line
 from holdfast.core.suites import Column
 from holdfast.core.table import Table
 from holdfast.core.types import Score
@@ -20,11 +21,11 @@ from holdfast.metrics.agreement import posterior_agreement
 from holdfast.metrics.along_ratios import afr_p, afr_t, agreement_of_rows, confidence_before_after
 from holdfast.metrics.averages import degradation, mean_of, rounded
 from holdfast.metrics.catastrophe import FENCE, LEAST, catastrophes
-from holdfast.metrics.columns import above_line, over_radii
 from holdfast.metrics.compare import compare
 from holdfast.metrics.corruption_error import corruption_errors
+from holdfast.metrics.difference_tests import mcnemar, paired_difference
 from holdfast.metrics.error_consistency import consistency_matrix, error_consistency, kappa
-from holdfast.metrics.intervals import mcnemar, paired_difference
+from holdfast.metrics.mean_over_radii import over_radii
 from holdfast.metrics.multi_attack import (
     CLEAN,
     Battery,

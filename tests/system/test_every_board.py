@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli.tables import spelling, store_board
+from holdfast.boards.board_list import Unmade, board_suites
+from holdfast.boards.board_text import number
+from holdfast.boards.entries import Board
+from holdfast.cli.tables import store_board
 from holdfast.core.suites import Suite
-from holdfast.metrics.board_list import Unmade, board_suites
-from holdfast.metrics.cells import number
-from holdfast.metrics.entries import Board
 from holdfast.site.build import build
 from holdfast.site.slugs import slug
 from holdfast.store import Store
@@ -81,10 +81,10 @@ def everything(request: Any, synthetic: Any, tmp_path_factory: pytest.TempPathFa
             for rows in made.rows:
                 store.add_rows(rows)
     found = {}
-    for suite in board_suites(store, spelled=spelling(store)):
+    for suite in board_suites(store):
         assert not isinstance(suite, Unmade)
         found[suite.board_name] = (suite, store_board(suite, store))
-    assert not build(store, place / "site", spelled=spelling(store)).failed
+    assert not build(store, place / "site").failed
     return Everything(store, found, place / "site")
 
 

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from holdfast.boards.column_scores import strengths_of, trained_as_said
+from holdfast.boards.suite_board import BEST, board
 from holdfast.core.intervals import wilson
 from holdfast.core.suites import Column, Suite
 from holdfast.core.table import Table
 from holdfast.core.types import Score
 from holdfast.metrics.averages import difference
-from holdfast.metrics.board import BEST, board
-from holdfast.metrics.columns import strengths_of, trained_as_said
 from holdfast.metrics.multi_attack import CLEAN, Battery, Strength, battery, competitiveness
 from holdfast.metrics.stability import stability
 from holdfast.site.plots import Plot, plots_of

@@ -6,7 +6,7 @@ import typer
 
 from holdfast.cli import (
     agreeing,
-    boards,
+    board_command,
     catalogue,
     data,
     doctor,
@@ -49,7 +49,7 @@ app.command("evaluate")(evaluating.evaluate)
 app.command("status")(store_commands.status)
 app.command("verify")(store_commands.verify)
 app.command("scores")(store_commands.scores)
-app.command("board")(boards.board)
+app.command("board")(board_command.board)
 app.command("compare")(store_commands.compare)
 app.command("trend")(trending.trend)
 app.command("agree")(agreeing.agree)

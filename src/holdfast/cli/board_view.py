@@ -14,9 +14,9 @@ from holdfast.cli.output import err, out, print_json, print_table, show_table
 from holdfast.core.errors import unknown
 
 if TYPE_CHECKING:
+    from holdfast.boards.board_text import Style, Tabular
+    from holdfast.boards.entries import Board
     from holdfast.core.suites import Column, Suite
-    from holdfast.metrics.cells import Style, Tabular
-    from holdfast.metrics.entries import Board
     from holdfast.store import Store
 
 WIDTH = 80  # where nobody says how wide the screen is
@@ -27,11 +27,11 @@ LONGEST_WORDS = 24  # of a column of words; longer ones are folded
 
 def list_boards(store: Store, json: bool) -> None:
     """Every board with its entries; those without any below, each with the command that fills it."""
-    from holdfast.cli.tables import spelling, store_board
-    from holdfast.metrics.board_list import Unmade, board_suites, filled_by
+    from holdfast.boards.board_list import Unmade, board_suites, filled_by
+    from holdfast.cli.tables import store_board
 
     made: list[tuple[Suite, Board]] = []
-    for suite in board_suites(store, spelled=spelling(store)):
+    for suite in board_suites(store):
         if isinstance(suite, Unmade):
             err.print(f"warning: {suite.name}: {suite.problem}", markup=False, soft_wrap=True)
         else:
@@ -85,8 +85,8 @@ def show_board(
     is_fitted: bool,
 ) -> None:  # fmt: skip
     """The board as a table, or in LaTeX; fitted to the screen, or to 80 columns with `is_fitted`."""
-    from holdfast.metrics.board_list import filled_by
-    from holdfast.metrics.cells import tabular
+    from holdfast.boards.board_list import filled_by
+    from holdfast.boards.board_text import tabular
 
     made = tabular(board, columns, style, with_missing=with_missing and any(not e.is_complete for e in board.entries))
     width = screen_width(is_fitted)

@@ -345,9 +345,9 @@ def _lines(outcomes: list[Outcome]) -> None:
 
 def _stand(suite: Suite, store: Store, models: list[str]) -> None:
     """The rows of the suite's board for these models, and where they rank."""
+    from holdfast.boards.board_text import text
+    from holdfast.boards.ranking import standing
     from holdfast.cli.tables import store_board
-    from holdfast.metrics.cells import text
-    from holdfast.metrics.standing import standing
 
     made = store_board(suite, store)
     own = [entry for entry in made.entries if set(entry.names) & set(models) and entry.is_measured]

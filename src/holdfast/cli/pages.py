@@ -39,12 +39,11 @@ def site(
     json: JsonOption = False,
 ) -> None:
     """Boards and reports as static pages: they open from a file, any web server, any sub-path, without a network."""
-    from holdfast.cli.tables import spelling
     from holdfast.site.build import build
     from holdfast.store import Store
 
     kept = Store(store)  # the site says what it leaves out
-    made = build(kept, folder, own=suite or (), spelled=spelling(kept))
+    made = build(kept, folder, own=suite or ())
     _tell(made)
     if json:
         print_json(made.record())
@@ -61,11 +60,10 @@ def serve(
     """The same pages over HTTP, made again as runs finish. Ctrl-C stops it."""
     import threading
 
-    from holdfast.cli.tables import spelling
     from holdfast.site.serve import LOOPBACK, Pages, server
     from holdfast.store import Store
 
-    pages = Pages(Store(store), own=suite or (), spelling=spelling, told=_tell)
+    pages = Pages(Store(store), own=suite or (), told=_tell)
     try:
         with server(pages, host=host, port=port) as bound:
             if host not in LOOPBACK:

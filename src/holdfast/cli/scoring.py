@@ -9,7 +9,7 @@ from holdfast.cli.output import err, print_csv, print_json, show_table
 from holdfast.core.errors import Misuse
 
 if TYPE_CHECKING:
-    from holdfast.metrics.several import Result
+    from holdfast.boards.multi_run_scores import Result
     from holdfast.store import Store
 
 BATTERY = "multirobustbench"  # whose attacks the ratios are over
@@ -26,7 +26,7 @@ class Asked(NamedTuple):
 
 def split(metrics: Sequence[str], asked: Asked) -> tuple[list[str], list[str]]:
     """Metrics of one run, which stand beside its accuracy, and those that take several."""
-    from holdfast.metrics.several import is_of_one_run
+    from holdfast.boards.multi_run_scores import is_of_one_run
 
     of_one = [text for text in metrics if is_of_one_run(text)]
     if asked.benchmark is not None and (of_one or not metrics):
@@ -39,9 +39,9 @@ def split(metrics: Sequence[str], asked: Asked) -> tuple[list[str], list[str]]:
 
 def results(store: Store, metrics: Sequence[str], asked: Asked) -> list[Result]:
     """The scores of every metric; a note where there is nothing to make one of."""
-    from holdfast.cli.tables import benchmark_scores, spelling
+    from holdfast.boards.multi_run_scores import Result, several
+    from holdfast.cli.tables import benchmark_scores
     from holdfast.core.suites import load_suite
-    from holdfast.metrics.several import Result, several
     from holdfast.store.stored_names import stored_model, stored_scenarios
 
     made: list[Result] = []
@@ -59,7 +59,6 @@ def results(store: Store, metrics: Sequence[str], asked: Asked) -> list[Result]:
                 scenarios=list(stored_scenarios(store, asked.scenarios).values()),
                 reference=stored_scenarios(store, [asked.reference])[asked.reference] if asked.reference else None,
                 suite=load_suite(BATTERY),
-                spelled=spelling(store),
             )
         made += found or [Result(text, "", "", "", "", None, note=_nothing(text))]
     return made

@@ -131,7 +131,7 @@ def scores(
 ) -> None:
     """Accuracy of every run with its interval, n, failures and flags."""
     from holdfast.cli.scoring import Asked, results, show_results, split, with_several
-    from holdfast.metrics.more import more_scores
+    from holdfast.metrics.run_scores import more_scores
     from holdfast.metrics.summary import lines
     from holdfast.store.stored_names import stored_model, stored_scenarios
 

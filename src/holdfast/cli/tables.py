@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from holdfast.boards.entries import Board, Cell
     from holdfast.core.suites import Suite
     from holdfast.core.table import Table
     from holdfast.core.types import Score
     from holdfast.engine.evaluate import Outcome
-    from holdfast.metrics.entries import Board, Cell
     from holdfast.store import Store
     from holdfast.store.scores import Scores
 
@@ -67,19 +67,18 @@ def measured_score(cell: Cell) -> Score | None:
 
 def store_board(suite: Suite, store: Store, *, sort: str | None = None) -> Board:
     """The board of a suite with the runs of a store; those whose rows cannot be used are told and left out."""
-    from holdfast.metrics.board import board
+    from holdfast.boards.suite_board import board
     from holdfast.site.reading import Reading
     from holdfast.store.files import Unusable
 
-    spelled = spelling(store)
     try:
-        return board(suite, store, sort=sort, spelled=spelled)
+        return board(suite, store, sort=sort)
     except Unusable:
         readable = Reading(store)
         readable.without_damage()
         for problem in readable.problems.values():
             store.left_aside(problem)
-        return board(suite, readable, sort=sort, spelled=spelled)
+        return board(suite, readable, sort=sort)
 
 
 def joined(one: Table, other: Table | None) -> Table:
@@ -98,20 +97,6 @@ def joined(one: Table, other: Table | None) -> Table:
                     sources[model, setting] = table.source_of(model, setting)
     order = sorted(cells, key=lambda key: one.settings.index(key[1]))
     return grid({key: cells[key] for key in order}, counts=counts, facts=one.facts, sources=dict(sources))
-
-
-def spelling(store: Store) -> Callable[[str], str]:
-    """How the scenarios of a suite are written in rows; a store without rows needs no components for it."""
-    known = {footer.scenario for footer in store.footers().values()}
-
-    def spelled(text: str) -> str:
-        if not known or text in known:
-            return text
-        from holdfast.core.registry import registry
-
-        return str(registry.scenario(text))
-
-    return spelled
 
 
 def print_matrix(outcomes: list[Outcome]) -> None:

@@ -1,12 +1,18 @@
-"""The interval of a measured share."""
+"""The interval of a share, measured or printed."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache
 from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
 
 from holdfast.core.types import Score
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
 
 CONFIDENCE = 0.95
 
@@ -37,6 +43,30 @@ def share_bounds(successes: float, n: float, *, confidence: float = CONFIDENCE) 
     return low, high
 
 
-def _lower(share: float, n: float, z: float) -> float:
+def share_intervals(value: ArrayLike, n: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The bounds of `wilson` for many shares, NaN where n is 0; printed shares are rounded, and never outside."""
+    import numpy as np
+
+    shares, counts = np.asarray(value, dtype=np.float64), np.asarray(n, dtype=np.float64)
+    z = z_value()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        whole = np.round(shares * counts) / counts
+        low = np.where(whole == 0, 0, _lower(whole, counts, z, sqrt=np.sqrt, larger=np.maximum))
+        high = np.where(whole == 1, 1, 1 - _lower(1 - whole, counts, z, sqrt=np.sqrt, larger=np.maximum))
+    return np.minimum(low, shares), np.maximum(high, shares)
+
+
+def printed_score(value: float, n: int, unit: str) -> Score:
+    """A number with its interval where it is a share and its count is known."""
+    if not n or unit not in ("percent", "fraction"):
+        return Score(value, math.nan, math.nan, 0)
+    low, high = share_intervals(value, n)
+    return Score(value, float(low), float(high), n)
+
+
+def _lower(
+    share: Any, n: Any, z: float, *, sqrt: Callable[..., Any] = math.sqrt, larger: Callable[..., Any] = max
+) -> Any:
+    """The lower bound of numbers, or of arrays with the functions for them."""
     root = z * z - 2 - 1 / n + 4 * share * (n * (1 - share) + 1)
-    return max(0.0, (2 * n * share + z * z - 1 - z * math.sqrt(max(root, 0.0))) / (2 * (n + z * z)))
+    return larger(0.0, (2 * n * share + z * z - 1 - z * sqrt(larger(root, 0.0))) / (2 * (n + z * z)))

@@ -73,7 +73,7 @@ class Column:
     """A score of a board: the mean of its terms, each the mean of all it lists; `of` names other columns instead.
 
     `score` makes something else than accuracy of each scenario, or than a mean of them all, by name: a metric, against
-    the rows of `reference` where it needs some, or one of `metrics.columns`. An `effective-robustness` is the
+    the rows of `reference` where it needs some, or one of `boards.column_scores`. An `effective-robustness` is the
     first column of `of` above what `weights` and `intercept` make of the others on logit scale; `line` says whose line
     that is. A `detail` is not needed for an entry to be complete.
     """

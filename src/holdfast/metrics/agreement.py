@@ -21,7 +21,7 @@ from holdfast.core.types import Score
 from holdfast.metrics.agreement_adam import adam_maximum
 from holdfast.metrics.agreement_curve import STEP, Ladder, Maximum, Pair
 from holdfast.metrics.agreement_intervals import intervals, normalised
-from holdfast.metrics.resampling import RESAMPLES
+from holdfast.metrics.bootstrap_draws import RESAMPLES
 
 MODES = ("exact", "adam")
 EPOCHS = 500  # of the paper's adversarial experiments; 1000 in its domain experiments

@@ -17,7 +17,7 @@ from scipy.special import ndtr, stdtrit
 from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.types import Score
 from holdfast.metrics.agreement_curve import Array, Maximum, Pair
-from holdfast.metrics.resampling import resampled_sums
+from holdfast.metrics.bootstrap_draws import resampled_sums
 
 FEWEST_NODES, SPACING = 13, 0.25  # of the grid in ln β on which resamples are maximised
 HEAVY = 4.0  # the weight of the added sample that one draw in fifty passes

@@ -18,9 +18,9 @@ from holdfast.core.registry import register
 from holdfast.core.types import Score
 from holdfast.metrics.accuracy import accuracy, aligned
 from holdfast.metrics.agreement import Agreement, posterior_agreement
+from holdfast.metrics.bootstrap_draws import RESAMPLES
 from holdfast.metrics.means import mean_of_values
 from holdfast.metrics.ratios import adversarial_ratio, shift_ratio
-from holdfast.metrics.resampling import RESAMPLES
 from holdfast.store.rows import FLOAT16_MOST, Rows
 
 ADVERSARIAL_RATIOS = tuple(tenth / 10 for tenth in range(11))

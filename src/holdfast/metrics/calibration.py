@@ -15,8 +15,8 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.registry import register
 from holdfast.core.types import Score
+from holdfast.metrics.bootstrap_draws import RESAMPLES
 from holdfast.metrics.calibration_error import BINS, CalibrationError, calibration_error
-from holdfast.metrics.resampling import RESAMPLES
 from holdfast.store.rows import Rows
 
 MOST_BRIER = 2.0  # certain of a wrong class

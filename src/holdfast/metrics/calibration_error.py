@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from holdfast.core.errors import Misuse
 from holdfast.core.intervals import CONFIDENCE, wilson, z_value
 from holdfast.core.types import Score
-from holdfast.metrics.resampling import RESAMPLES
+from holdfast.metrics.bootstrap_draws import RESAMPLES
 
 Array = NDArray[np.float64]
 Path = Callable[[float], Array]  # gaps between accuracy and confidence by bin, 0 at 0 and growing

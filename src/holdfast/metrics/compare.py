@@ -9,7 +9,7 @@ from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.intervals import CONFIDENCE, wilson
 from holdfast.core.types import Score
 from holdfast.metrics.accuracy import aligned
-from holdfast.metrics.intervals import mcnemar, paired_difference
+from holdfast.metrics.difference_tests import mcnemar, paired_difference
 from holdfast.metrics.summary import lines
 from holdfast.store.rows import Rows
 from holdfast.store.store import Store

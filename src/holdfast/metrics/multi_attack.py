@@ -18,7 +18,7 @@ from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.refs import parse_ref
 from holdfast.core.types import Score, without_interval
-from holdfast.metrics.intervals import exact_bounds
+from holdfast.metrics.difference_tests import exact_bounds
 from holdfast.metrics.means import DRAWS, Cell, mean_over, scaled
 
 Array = NDArray[np.float64]

@@ -8,11 +8,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.intervals import CONFIDENCE
+from holdfast.core.intervals import CONFIDENCE, printed_score
 from holdfast.core.rounding import shown
 from holdfast.core.types import Score, without_interval
-from holdfast.metrics.board import score_of
-from holdfast.metrics.intervals import Tested, unpaired_difference
+from holdfast.metrics.difference_tests import Tested, unpaired_difference
 from holdfast.store.scores import Scores
 
 
@@ -73,7 +72,7 @@ def unpaired(scores: Scores, one: str, other: str, *, settings: Iterable[str] = 
         if (wanted and setting not in wanted) or not all(map(math.isfinite, values)):
             continue
         unit = scores.unit(setting)
-        first, second = (score_of(float(values[i]), int(rows.counts[i, j]), unit) for i in (0, 1))
+        first, second = (printed_score(float(values[i]), int(rows.counts[i, j]), unit) for i in (0, 1))
         made.append(Unpaired(setting, unit, first, second, *_tested(first, second)))
     if not made:
         raise HoldfastError(f"`{one}` and `{other}` share no setting of `{scores.benchmark}`")

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 import jinja2
 
+from holdfast.boards.board_list import Unmade, board_suites, filled_by
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_text import json_text
 from holdfast.core.suites import Suite
-from holdfast.metrics.board_list import Unmade, board_suites, filled_by
 from holdfast.site import cells, folder, wording
-from holdfast.site.boards import BoardPage, board_page
+from holdfast.site.board_pages import BoardPage, board_page
 from holdfast.site.policy import plotly_script as _plotly
 from holdfast.site.reading import Reading, stamp
 from holdfast.site.report import Place, environment, report_html
@@ -87,7 +87,6 @@ def build(
     out: Path,
     *,
     own: Sequence[str] = (),
-    spelled: Callable[[str], str] = str,
     before: Path | None = None,
     is_live: bool = False,
 ) -> Site:
@@ -101,7 +100,7 @@ def build(
     folder.contents(out)
     site = Site(out, stamp(store))
     reading = Reading(store)
-    maker = _Maker(site, reading, own, _lenient(spelled), earlier, known, is_live)
+    maker = _Maker(site, reading, own, earlier, known, is_live)
     site.files = folder.write(maker.files(), out, reports=maker.reports).files
     site.lacks_files = reading.lacks_files
     return site
@@ -115,12 +114,11 @@ class _Maker:
         site: Site,
         store: Reading,
         own: Sequence[str],
-        spelled: Callable[[str], str],
         earlier: Path,
         known: folder.Contents,
         is_live: bool,
     ) -> None:
-        self.site, self.store, self.own, self.spelled = site, store, own, spelled
+        self.site, self.store, self.own = site, store, own
         self.earlier, self.known, self.is_live = earlier, known, is_live
         self.reports: dict[str, str] = {}
         self.has_plotly = _plotly() is not None
@@ -130,7 +128,7 @@ class _Maker:
         store.scores()
         for suite in self._suites():
             try:
-                site.boards.append(board_page(suite, store, spelled=self.spelled))
+                site.boards.append(board_page(suite, store))
             except HoldfastError as error:
                 site.failed[suite.title] = error.problem
         site.problems = store.problems
@@ -144,7 +142,7 @@ class _Maker:
             yield "build.json", json_text({"stamp": site.stamp}).encode()
 
     def _suites(self) -> Iterator[Suite]:
-        for suite in board_suites(self.store, own=self.own, spelled=self.spelled):
+        for suite in board_suites(self.store, own=self.own):
             if isinstance(suite, Unmade):
                 self.site.failed[suite.name] = suite.problem
             else:
@@ -292,21 +290,6 @@ def _environment() -> jinja2.Environment:
     made = environment()
     made.globals.update(inline_json=inline_json, cell_text=cells.text)
     return made
-
-
-def _lenient(spelled: Callable[[str], str]) -> Callable[[str], str]:
-    """A scenario that this installation cannot name was not measured with it either: it stays as it is written."""
-    known: dict[str, str] = {}
-
-    def found(text: str) -> str:
-        if text not in known:
-            try:
-                known[text] = spelled(text)
-            except HoldfastError:
-                known[text] = text
-        return known[text]
-
-    return found
 
 
 def _json(about: Mapping[str, object], records: Sequence[Mapping[str, object]]) -> str:

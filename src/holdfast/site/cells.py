@@ -1,9 +1,9 @@
-"""The cells of a board on a page: the texts of `metrics.cells`, and the whole board in LaTeX."""
+"""The cells of a board on a page: the texts of `boards.board_text`, and the whole board in LaTeX."""
 
 from __future__ import annotations
 
-from holdfast.metrics.cells import bounds, disagreement, lack, number, tabular, text
-from holdfast.metrics.entries import Board
+from holdfast.boards.board_text import bounds, disagreement, lack, number, tabular, text
+from holdfast.boards.entries import Board
 from holdfast.store.exporting import latex_table
 
 __all__ = ["bounds", "disagreement", "lack", "latex", "number", "text"]

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from holdfast.core.types import ModelCard
 from holdfast.site import wording
-from holdfast.site.again import Setup, Totals, setups, totals
 from holdfast.site.figures import Figure, figures, letters
 from holdfast.site.findings import Beside, Findings, Measured
 from holdfast.site.headline import headline
 from holdfast.site.next_step import Step, next_step
+from holdfast.site.reproduce import Setup, Totals, setups, totals
 from holdfast.site.specimens import PICTURE_BYTES, Specimen, picked
 from holdfast.site.summary import TOPICS, Statement, caution, standing, statements
 from holdfast.site.trust import Trust, trust

@@ -10,7 +10,7 @@ from holdfast.core.errors import Misuse
 from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.table import Table
 from holdfast.core.types import Score
-from holdfast.metrics.resampling import draw_counts
+from holdfast.metrics.bootstrap_draws import draw_counts
 from holdfast.trends.bootstrap import DRAWS, expanded, percentiles, planes, sample_draws, scored
 from holdfast.trends.fits import Fit, as_columns
 from holdfast.trends.piecewise import Piecewise, Trend

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from holdfast.core.errors import Misuse
 from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.table import Table
-from holdfast.metrics.resampling import draw_counts
+from holdfast.metrics.bootstrap_draws import draw_counts
 from holdfast.trends.bootstrap import DRAWS, Lines, expanded, lines, percentiles
 from holdfast.trends.fits import Cut
 from holdfast.trends.spaces import LOGIT, Floats, Space, fractions, inside, on_edge, space_of

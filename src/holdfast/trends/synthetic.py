@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.table import Table
-from holdfast.metrics.resampling import draw_counts
+from holdfast.metrics.bootstrap_draws import draw_counts
 from holdfast.trends.bootstrap import DRAWS, percentiles
 from holdfast.trends.bootstrap import correlations as r_of_draws
 from holdfast.trends.fits import ZeroPolicy, pearson

@@ -24,6 +24,7 @@ from holdfast.metrics.along_ratios import (
     over_shift_ratio,
 )
 from holdfast.metrics.averages import average_accuracy, degradation, mean_of, rounded
+from holdfast.metrics.bootstrap_draws import resampled_sums
 from holdfast.metrics.calibration import (
     Brier,
     ExpectedCalibrationError,
@@ -34,7 +35,6 @@ from holdfast.metrics.catastrophe import catastrophes
 from holdfast.metrics.corruption_error import ALEXNET, ALEXNET_CLEAN, corruption_errors
 from holdfast.metrics.error_consistency import consistency_matrix, error_consistency, kappa
 from holdfast.metrics.ood import ood_scores
-from holdfast.metrics.resampling import resampled_sums
 from holdfast.store import Rows
 
 RowsFor = Callable[..., Rows]

@@ -12,10 +12,10 @@ import pytest
 import simulated
 from synthetic import add, pgd
 
+from holdfast.boards.suite_board import board
 from holdfast.core.suites import Column, Suite, load_suite, suites
 from holdfast.core.table import Table
 from holdfast.metrics.along_ratios import over_adversarial_ratio
-from holdfast.metrics.board import board
 from holdfast.site.plots import Plot, plots_of
 from holdfast.site.plots.lines import fit_set
 from holdfast.site.plots.points import points_of

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import add, change, fog
 
+from holdfast.boards.provenance import bases, scenarios_of
+from holdfast.boards.suite_board import board
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.suites import load_suite
 from holdfast.core.types import Flag
-from holdfast.metrics.board import board
-from holdfast.metrics.provenance import bases, scenarios_of
 from holdfast.site import build as building
 from holdfast.site import folder
 from holdfast.site.build import Site, build

@@ -5,8 +5,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.core.intervals import wilson
 from holdfast.core.types import Score
-from holdfast.metrics.intervals import wilson
 from holdfast.site import wording
 
 COUNTS = st.integers(1, 200_000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -37,10 +37,10 @@ class Change(NamedTuple):
         return ADVERSARIAL_RATIOS if self.changed.is_attacked else SHIFT_RATIOS
 
 
-def agreement(points: Points, suite: Suite, store: Store, spelled: Callable[[str], str]) -> Plot | None:
+def agreement(points: Points, suite: Suite, store: Store) -> Plot | None:
     """Curves over ratio and radius of models measured here; None without rows that keep all logits."""
     curves, spent, left = [], 0, 0
-    for change in _changes(points, suite, spelled):
+    for change in _changes(points, suite):
         cost = change.changed.n * len(change.ratios)
         if spent + cost > MOST:
             left += 1
@@ -75,13 +75,13 @@ class _Rows:
         return isinstance(other, _Rows) and self.store.url == other.store.url
 
 
-def _changes(points: Points, suite: Suite, spelled: Callable[[str], str]) -> Iterator[Change]:
+def _changes(points: Points, suite: Suite) -> Iterator[Change]:
     """What the suite compares; where it says nothing, attacks alone with the set they were made from."""
     own: dict[str, dict[str, Footer]] = {}
     for line in points.lines:
         own.setdefault(line.footer.scenario, {})[line.footer.model] = line.footer
     asked = [
-        (spelled(text), spelled(column.reference))
+        (text, column.reference)
         for column in suite.board
         if column.reference
         for term in column.scenarios

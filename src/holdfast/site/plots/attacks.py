@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from holdfast.boards.column_scores import BEST, strengths_of, trained_as_said
+from holdfast.boards.entries import Board, Entry
+from holdfast.boards.suite_board import tables_of
 from holdfast.core.errors import HoldfastError
 from holdfast.core.refs import parse_ref
 from holdfast.core.suites import Suite
 from holdfast.core.table import Table
-from holdfast.metrics.board import BEST, tables_of
-from holdfast.metrics.columns import strengths_of, trained_as_said
-from holdfast.metrics.entries import Board, Entry
 from holdfast.metrics.multi_attack import CLEAN, Strength, trained_strengths
 from holdfast.metrics.radius_curves import accuracies_at
 from holdfast.metrics.stability import NEAR
@@ -55,7 +55,7 @@ class Model:
     trained: Mapping[str, float]
 
 
-def attacks(points: Points, suite: Suite, shown: Board, store: Store, spelled: Callable[[str], str]) -> Plot | None:
+def attacks(points: Points, suite: Suite, shown: Board, store: Store) -> Plot | None:
     """Choose K, and see the ratios again; None for a suite that has no competitiveness ratio."""
     columns = [column for column in shown.columns if column.score == RATIO]
     if not columns:
@@ -63,7 +63,7 @@ def attacks(points: Points, suite: Suite, shown: Board, store: Store, spelled: C
     ranked = {name for column in columns for term in column.settings for name in term}
     table = _battery(suite, store)
     best = {} if table is None else _cells(table, BEST)
-    sweeps = list(_sweeps(points, suite, spelled))
+    sweeps = list(_sweeps(points, suite))
     chosen = _attacks(best, sweeps)
     models = _once(shown, [*_measured(points, sweeps, store), *_listed(table)])
     data: dict[str, object] = {
@@ -121,9 +121,9 @@ def _attacks(best: Mapping[Strength, float], sweeps: Sequence[Swept]) -> list[At
     return [Attack(name, tuple(sorted(strengths))) for name, strengths in found.items()]
 
 
-def _sweeps(points: Points, suite: Suite, spelled: Callable[[str], str]) -> Iterator[Swept]:
+def _sweeps(points: Points, suite: Suite) -> Iterator[Swept]:
     names = {
-        spelled(scenario): setting
+        scenario: setting
         for part in suite.parts
         for scenario, setting in zip(part.scenarios, part.settings, strict=False)
     }

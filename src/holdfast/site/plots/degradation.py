@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from holdfast.core.suites import Suite
@@ -29,10 +29,10 @@ class Cell(NamedTuple):
     reference: int
 
 
-def degradation(points: Points, suite: Suite, store: Store, spelled: Callable[[str], str] = str) -> Plot | None:
+def degradation(points: Points, suite: Suite, store: Store) -> Plot | None:
     """Bars and heat maps of what shifts cost; None where nothing has a reference."""
     measures: dict[str, dict[int, list[object]]] = {}
-    losses = Losses(points, suite, store, spelled)
+    losses = Losses(points, suite, store)
     for cell in (*_of_settings(points, suite), *_of_scenarios(points), *_of_board(points, suite)):
         own = measures.setdefault(cell.measure, {})
         if cell.axis not in own:

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.boards.entries import MEASURED
 from holdfast.core.errors import HoldfastError
 from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.suites import Suite
 from holdfast.core.table import Table
-from holdfast.metrics.entries import MEASURED
 from holdfast.site.plots.plot import number, numbers
 from holdfast.site.plots.points import BEYOND, BOARD, Axis, Points
 from holdfast.trends.bands import band

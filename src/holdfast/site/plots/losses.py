@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from holdfast.boards.entries import MEASURED
 from holdfast.core.errors import HoldfastError
 from holdfast.core.suites import Suite
 from holdfast.core.types import Score
 from holdfast.metrics.averages import mean_of
 from holdfast.metrics.compare import compare
-from holdfast.metrics.entries import MEASURED
 from holdfast.site.plots.plot import number
 from holdfast.site.plots.points import BOARD, Points
 from holdfast.store.files import Unusable
@@ -19,14 +19,14 @@ from holdfast.store.store import Store
 class Losses:
     """Differences between the runs of a board, sample by sample."""
 
-    def __init__(self, points: Points, suite: Suite, store: Store, spelled: Callable[[str], str]) -> None:
+    def __init__(self, points: Points, suite: Suite, store: Store) -> None:
         self.points, self.store = points, store
         self.place = {name: i for i, entry in enumerate(points.entries) for name in entry.names}
         self.runs: dict[str, dict[str, str]] = {}
         for line in points.lines:
             self.runs.setdefault(line.footer.model, {})[line.footer.scenario] = line.footer.key
         self.columns = {
-            column.name: [[spelled(text) for text in term] for term in column.scenarios]
+            column.name: [list(term) for term in column.scenarios]
             for column in suite.board
             if not column.score and column.scenarios
         }

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from holdfast.boards.entries import Board
+from holdfast.boards.provenance import with_stored_names
 from holdfast.core.suites import Suite
-from holdfast.metrics.entries import Board
 from holdfast.site.plots.agreement import agreement
 from holdfast.site.plots.attacks import attacks
 from holdfast.site.plots.degradation import degradation
@@ -15,15 +14,13 @@ from holdfast.site.plots.scatter import plane, scatter
 from holdfast.store.store import Store
 
 
-def plots_of(suite: Suite, shown: Board, store: Store, *, spelled: Callable[[str], str] = str) -> list[Plot]:
-    """The plots that the scores of a suite allow, in reading order.
-
-    `spelled` turns the scenarios of the suite into the texts that rows carry, as for the board itself.
-    """
-    points = points_of(suite, shown, store, spelled)
+def plots_of(suite: Suite, shown: Board, store: Store) -> list[Plot]:
+    """The plots that the scores of a suite allow, in reading order."""
+    suite = with_stored_names(suite, store)
+    points = points_of(suite, shown, store)
     drawn = scatter(points, suite, shown.sort)
-    made = [attacks(points, suite, shown, store, spelled), drawn]
+    made = [attacks(points, suite, shown, store), drawn]
     if drawn is not None:  # these share its points
-        made += [plane(points, suite, shown.sort), degradation(points, suite, store, spelled)]
-    made.append(agreement(points, suite, store, spelled))
+        made += [plane(points, suite, shown.sort), degradation(points, suite, store)]
+    made.append(agreement(points, suite, store))
     return [plot for plot in made if plot is not None]

@@ -9,11 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.core.errors import HoldfastError
-from holdfast.core.suites import Column, Suite
-from holdfast.core.table import Table
-from holdfast.core.types import Score
-from holdfast.metrics.columns import (
+from holdfast.boards.column_scores import (
     ABOVE,
     BEST,
     LOWEST,
@@ -24,8 +20,12 @@ from holdfast.metrics.columns import (
     strengths_of,
     trained_as_said,
 )
-from holdfast.metrics.entries import IMPORTED, Cell, Entry
-from holdfast.metrics.intervals import share_intervals
+from holdfast.boards.entries import IMPORTED, Cell, Entry
+from holdfast.core.errors import HoldfastError
+from holdfast.core.intervals import share_intervals
+from holdfast.core.suites import Column, Suite
+from holdfast.core.table import Table
+from holdfast.core.types import Score
 from holdfast.metrics.multi_attack import Battery, battery
 from holdfast.store.scores import Scores
 

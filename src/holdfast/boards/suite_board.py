@@ -1,25 +1,19 @@
 """Boards: the scores of a suite for every model that has them, printed in a paper, imported, or measured here.
 
 A mean over missing cells is never shown as a score: the cell says how many there are of how many, and the entry is
-marked incomplete. What is no mean is made in `metrics.columns`.
+marked incomplete. What is no mean is made in `boards.column_scores`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from holdfast.core.errors import Misuse, unknown
-from holdfast.core.refs import parse_ref
-from holdfast.core.registry import registry
-from holdfast.core.suites import Column, Suite
-from holdfast.core.table import Table
-from holdfast.core.types import Score
-from holdfast.metrics.columns import (
+from holdfast.boards.column_scores import (
     ABOVE,
     BEST,
     LOWEST,
@@ -30,26 +24,27 @@ from holdfast.metrics.columns import (
     made_of,
     mean_of_columns,
 )
-from holdfast.metrics.entries import IMPORTED, MEASURED, PUBLISHED, Board, Cell, Entry
-from holdfast.metrics.listed import battery_of, listed, sources_of
-from holdfast.metrics.merging import Listing, merged, ranked, score_of
-from holdfast.metrics.over_models import over_models
-from holdfast.metrics.provenance import scenarios_of
+from holdfast.boards.entries import IMPORTED, MEASURED, PUBLISHED, Board, Cell, Entry
+from holdfast.boards.merging import Listing, merged, ranked
+from holdfast.boards.over_models import over_models
+from holdfast.boards.provenance import scenarios_of, with_stored_names
+from holdfast.boards.table_entries import listed, sources_of
+from holdfast.core.errors import Misuse, unknown
+from holdfast.core.refs import parse_ref
+from holdfast.core.registry import registry
+from holdfast.core.suites import Column, Suite
+from holdfast.core.table import Table
+from holdfast.core.types import Score
 from holdfast.metrics.summary import lines
 from holdfast.store.published import aliases, benchmarks, published
 from holdfast.store.store import Store
-
-__all__ = ["BEST", "Board", "Cell", "Entry", "battery_of", "board", "from_rows", "score_of"]
+from holdfast.store.stored_names import stored_scenarios
 
 NAMED = (*RATIOS, ABOVE, OVER_RADII, LOWEST)
-Spelling = Callable[[str], str]
 
 
-def board(suite: Suite, store: Store | None = None, *, sort: str | None = None, spelled: Spelling = str) -> Board:
-    """The board of a suite: what its papers print, and what the store holds, imported and measured; a model once.
-
-    `spelled` turns the scenarios of the suite into the texts that rows carry.
-    """
+def board(suite: Suite, store: Store | None = None, *, sort: str | None = None) -> Board:
+    """The board of a suite: what its papers print, and what the store holds, imported and measured; a model once."""
     if not suite.board:
         raise Misuse(f"suite `{suite.name}` declares no board", hint="give it columns, each under [[board]]")
     by = sort or suite.sort
@@ -57,9 +52,10 @@ def board(suite: Suite, store: Store | None = None, *, sort: str | None = None, 
     if by not in names:
         raise Misuse(f"the board of `{suite.name}` has no score `{by}`", hint=f"there are: {', '.join(names)}")
     _check_scores(suite)
-    listings = list(_listings(suite, store, by, spelled))
+    suite = with_stored_names(suite, store)
+    listings = list(_listings(suite, store, by))
     entries = merged(listings, suite.board, _names(suite, listings))
-    entries = over_models(suite, entries, store, spelled)
+    entries = over_models(suite, entries, store)
     direction = next(column.better for column in suite.board if column.name == by)
     details = {column.name for column in suite.board if column.detail}
     main, more = (tuple(c for c in suite.board if (c.name in details) is wanted) for wanted in (False, True))
@@ -72,7 +68,7 @@ def tables_of(suite: Suite) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*suite.published, suite.board_name)))
 
 
-def _listings(suite: Suite, store: Store | None, by: str, spelled: Spelling) -> Iterator[Listing]:
+def _listings(suite: Suite, store: Store | None, by: str) -> Iterator[Listing]:
     for name in suite.published:
         if name in benchmarks():  # others are named for what can be imported
             yield Listing(PUBLISHED, list(listed(suite, published(name), PUBLISHED)))
@@ -82,17 +78,17 @@ def _listings(suite: Suite, store: Store | None, by: str, spelled: Spelling) -> 
         for scores in store.scores(name):
             date = "" if scores.origin is None else scores.origin.date
             yield Listing(IMPORTED, list(listed(suite, scores, IMPORTED)), date)
-    made = from_rows(suite, store, spelled=spelled)
-    helps = _helping(suite, by, spelled)
+    made = from_rows(suite, store)
+    helps = _helping(suite, by, store)
     yield Listing(MEASURED, [own.entry for own in made if own.entry.origin == MEASURED])
     yield Listing(IMPORTED, [own.entry for own in made if own.entry.origin == IMPORTED and own.scenarios & helps])
 
 
-def _helping(suite: Suite, by: str, spelled: Spelling) -> set[str]:
+def _helping(suite: Suite, by: str, store: Store) -> set[str]:
     """The scenarios that help to rank: predictions of others stand only on boards for which they have one of these."""
     column = next(column for column in suite.board if column.name == by)
-    needed = {spelled(text) for text in scenarios_of(column, suite)}
-    return needed - ({spelled(suite.dataset)} if suite.dataset else set()) or needed
+    needed = set(scenarios_of(column, suite))
+    return needed - set(stored_scenarios(store, [suite.dataset]).values()) or needed
 
 
 def _names(suite: Suite, listings: Sequence[Listing]) -> dict[str, str]:
@@ -132,12 +128,11 @@ class Own(NamedTuple):
     scenarios: frozenset[str]
 
 
-def from_rows(suite: Suite, store: Store, *, spelled: Spelling = str) -> list[Own]:
+def from_rows(suite: Suite, store: Store) -> list[Own]:
     """The models of a store by their rows: measured here, or imported as predictions of others."""
     texts = {text for column in suite.board for term in column.scenarios for text in (*term, column.reference) if text}
-    wanted = {text: spelled(text) for text in texts}
     found: dict[str, Runs] = {}
-    for line in lines(store, scenarios=list(wanted.values())) if wanted else ():
+    for line in lines(store, scenarios=list(texts)) if texts else ():
         found.setdefault(line.footer.model, Runs(store)).lines[line.footer.scenario] = line
     named = [scores.table for name in tables_of(suite) for scores in store.scores(name)]
     best = next((table for table in named if BEST in table.models), None)
@@ -145,7 +140,7 @@ def from_rows(suite: Suite, store: Store, *, spelled: Spelling = str) -> list[Ow
     for model, runs in found.items():
         cells: dict[str, Cell] = {}
         for column in suite.board:
-            cells[column.name] = _own_cell(column, runs, best, wanted, cells)
+            cells[column.name] = _own_cell(column, runs, best, cells)
         runs.read.clear()
         footers = [line.footer for line in runs.lines.values()]
         card = footers[0].card
@@ -156,13 +151,11 @@ def from_rows(suite: Suite, store: Store, *, spelled: Spelling = str) -> list[Ow
     return made
 
 
-def _own_cell(
-    column: Column, runs: Runs, best: Table | None, spelled: Mapping[str, str], cells: Mapping[str, Cell]
-) -> Cell:
+def _own_cell(column: Column, runs: Runs, best: Table | None, cells: Mapping[str, Cell]) -> Cell:
     """A column of a model measured here; no score where a result is missing."""
     if not column.of:
-        made = made_of(column, runs, best, spelled.__getitem__)
-        rests = [runs.lines[spelled[text]] for term in column.scenarios for text in term if spelled[text] in runs.lines]
+        made = made_of(column, runs, best)
+        rests = [runs.lines[text] for term in column.scenarios for text in term if text in runs.lines]
         partial = any(line.footer.is_partial for line in rests)
         files = dict.fromkeys(line.footer.facts["imported from"] for line in rests if line.footer.is_imported)
         source = f"predictions in {', '.join(files)}" if files else made.source

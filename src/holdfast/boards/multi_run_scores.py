@@ -9,14 +9,14 @@ from functools import partial
 
 import numpy as np
 
+from holdfast.boards.column_scores import Runs
+from holdfast.boards.over_models import rows_by_model
+from holdfast.boards.suite_board import board
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import registry
 from holdfast.core.suites import Suite
 from holdfast.core.table import Table
 from holdfast.core.types import Score
-from holdfast.metrics.board import board
-from holdfast.metrics.columns import Runs
-from holdfast.metrics.over_models import rows_by_model
 from holdfast.metrics.scopes import OfAnswers, OfBattery, OfRuns, OfTable, metric_of, unit_of, written
 from holdfast.metrics.summary import lines
 from holdfast.store.files import Unusable
@@ -82,7 +82,6 @@ def several(
     reference: str | None = None,
     table: Scores | None = None,
     suite: Suite | None = None,
-    spelled: Callable[[str], str] = str,
 ) -> list[Result]:
     """One metric over all that the store has for it, or over a published or imported table.
 
@@ -95,7 +94,7 @@ def several(
         raise Misuse(f"`{ref}` is made of rows, and a table has none", hint="leave --benchmark out")
     if isinstance(metric, OfBattery):
         assert suite is not None, "a battery is that of a suite"
-        return _of_battery(blank, store, suite, models, spelled)
+        return _of_battery(blank, store, suite, models)
     if isinstance(metric, OfRuns):
         return _of_runs(blank, metric, store, models, scenarios, reference)
     if table is not None:
@@ -106,13 +105,11 @@ def several(
     return _of_store(blank, metric, store, models, scenarios, reference)
 
 
-def _of_battery(
-    blank: Result, store: Store, suite: Suite, models: Sequence[str], spelled: Callable[[str], str]
-) -> list[Result]:
+def _of_battery(blank: Result, store: Store, suite: Suite, models: Sequence[str]) -> list[Result]:
     """A board of one column over the attacks that the suite ranks by."""
     first = next(column for column in suite.board if column.score == "cr-ind-avg")
     column = replace(first, name=blank.metric, title=blank.metric, score=blank.metric, detail=False)
-    made = board(replace(suite, board=(column,), sort=column.name), store, spelled=spelled)
+    made = board(replace(suite, board=(column,), sort=column.name), store)
     results = []
     for entry in made.entries:
         cell = entry.cells[column.name]

@@ -6,10 +6,10 @@ import math
 
 import pytest
 
+from holdfast.boards.ranking import Standing, standing
+from holdfast.boards.suite_board import Board, Cell, Entry
 from holdfast.core.suites import Column
 from holdfast.core.types import Score
-from holdfast.metrics.board import Board, Cell, Entry
-from holdfast.metrics.standing import Standing, standing
 
 
 def board(*, better: str = "higher", own: Score | None) -> Board:

@@ -10,10 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
-from holdfast.core.intervals import CONFIDENCE, wilson, z_value
+from holdfast.core.intervals import CONFIDENCE, z_value
 from holdfast.core.types import Score
-
-__all__ = ["Tested", "exact_bounds", "mcnemar", "paired_difference", "share_intervals", "unpaired_difference", "wilson"]
 
 STEPS = 60  # halvings: a bound is exact to 2^-60
 
@@ -62,22 +60,6 @@ def exact_bounds(right: ArrayLike, n: ArrayLike, miss: float) -> tuple[NDArray[n
     low = np.where(k <= 0, 0.0, betaincinv(np.maximum(k, 1e-9), of - k + 1, miss / 2))
     high = np.where(k >= of, 1.0, betaincinv(k + 1, np.maximum(of - k, 1e-9), 1 - miss / 2))
     return low, high
-
-
-def share_intervals(value: ArrayLike, n: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The bounds of `wilson` for many shares, NaN where n is 0; printed shares are rounded, and never outside."""
-    shares, counts = np.asarray(value, dtype=np.float64), np.asarray(n, dtype=np.float64)
-    z = z_value()
-
-    def lower(share: NDArray[np.float64]) -> NDArray[np.float64]:
-        root = z * z - 2 - 1 / counts + 4 * share * (counts * (1 - share) + 1)
-        bound = (2 * counts * share + z * z - 1 - z * np.sqrt(np.maximum(root, 0))) / (2 * (counts + z * z))
-        return np.asarray(np.maximum(0, bound))
-
-    with np.errstate(divide="ignore", invalid="ignore"):
-        whole = np.round(shares * counts) / counts
-        low, high = np.where(whole == 0, 0, lower(whole)), np.where(whole == 1, 1, 1 - lower(1 - whole))
-    return np.minimum(low, shares), np.maximum(high, shares)
 
 
 def unpaired_difference(

@@ -19,7 +19,8 @@ from holdfast.core.types import Score
 from holdfast.core.values import split
 from holdfast.metrics.accuracy import aligned
 from holdfast.metrics.averages import mean_of
-from holdfast.metrics.means import Cell, correlation, mean_of_values, mean_over
+from holdfast.metrics.mean_over_radii import SWEEP, over_radii, radii_survived
+from holdfast.metrics.means import Cell, correlation, mean_over
 from holdfast.metrics.multi_attack import (
     CLEAN,
     Battery,
@@ -28,7 +29,7 @@ from holdfast.metrics.multi_attack import (
     knowledge,
     trained_strengths,
 )
-from holdfast.metrics.radius_curves import smallest_radii, stands
+from holdfast.metrics.radius_curves import stands
 from holdfast.metrics.scopes import OfBattery, OfRuns, is_over_models, metric_of
 from holdfast.metrics.summary import Line
 from holdfast.store.files import Unusable
@@ -40,7 +41,6 @@ ABOVE = "effective-robustness"
 OVER_RADII = "mean-over-radii"
 STAYS = "prediction-agreement"
 LOWEST = "lowest"
-SWEEP = "sweep"
 ABSENT_BEST = f"{BEST} is not in this store: `holdfast import multirobustbench FOLDER` brings it"
 
 Floats = NDArray[np.float64]
@@ -99,12 +99,12 @@ class Runs:
         return next(iter(self.lines.values())).footer.card.threats
 
 
-def made_of(column: Column, runs: Runs, best: Table | None, spelled: Callable[[str], str]) -> Made:
+def made_of(column: Column, runs: Runs, best: Table | None) -> Made:
     """The score that a model's runs give a column that is not made of others, or what is there of it."""
     if column.score in RATIOS:
-        return _ratio(column, runs, best, spelled)
-    terms = [[spelled(text) for text in term] for term in column.scenarios]
-    reference = spelled(column.reference) if column.reference else None
+        return _ratio(column, runs, best)
+    terms = [list(term) for term in column.scenarios]
+    reference = column.reference or None
     wanted = [name for term in terms for name in term] + ([reference] if reference else [])
     have = sum(name in runs.lines for name in wanted)
     if not terms or have < len(wanted):
@@ -157,20 +157,6 @@ def _mean_of_terms(column: Column, terms: Sequence[Sequence[str]], runs: Runs, r
     if not column.score and len(terms) == 1 == len(terms[0]):
         return runs.lines[terms[0][0]].accuracy
     return mean_over(samples())
-
-
-def over_radii(rows: Rows) -> Score:
-    """Accuracy under a sweep, averaged over its radii."""
-    return mean_of_values(_over_radii(rows))
-
-
-def _over_radii(rows: Rows) -> Floats:
-    """The share of a sweep's radii at which each sample stands."""
-    swept = [change for change in rows.footer.changes if change.name == SWEEP]
-    if not swept:
-        raise HoldfastError(f"`{rows.footer.scenario}` is no sweep", hint="write it as `sweep:attack=(…),radii=[…]`")
-    radii = np.array(swept[-1].args["radii"], dtype=np.float32)  # as rows hold them
-    return np.asarray((smallest_radii(rows)[:, None] > radii[None]).mean(axis=1))
 
 
 def above_line(
@@ -252,9 +238,9 @@ class _Cell(NamedTuple):
     attack: str
 
 
-def _ratio(column: Column, runs: Runs, best: Table | None, spelled: Callable[[str], str]) -> Made:
+def _ratio(column: Column, runs: Runs, best: Table | None) -> Made:
     """A score over all strengths of the column's sweeps, under their published names."""
-    wanted = _cells(column, spelled)
+    wanted = _cells(column)
     names = {cell.attack: entry.attack for entry, cell in wanted.items()}
     own: dict[Strength, Cell] = {}
     for scenario in dict.fromkeys(cell.scenario for cell in wanted.values()):
@@ -279,7 +265,7 @@ def _ratio(column: Column, runs: Runs, best: Table | None, spelled: Callable[[st
     return Made(score, have, have, f"measured here; {BEST}: {best.source}")
 
 
-def _cells(column: Column, spelled: Callable[[str], str]) -> dict[Strength, _Cell]:
+def _cells(column: Column) -> dict[Strength, _Cell]:
     """Every entry of a battery, from the sweeps that a column lists and the published name of each."""
     texts = [text for term in column.scenarios for text in term]
     names = [text for term in column.settings for text in term]
@@ -292,12 +278,12 @@ def _cells(column: Column, spelled: Callable[[str], str]) -> dict[Strength, _Cel
     for text, name in zip(texts, names, strict=True):
         last = parse_ref(split(text, "+")[-1])
         if last.name != SWEEP:
-            found[CLEAN] = _Cell(spelled(text), "")
+            found[CLEAN] = _Cell(text, "")
             continue
         radii, attack = last.keywords["radii"], parse_ref(str(last.keywords["attack"])).name
         for radius in radii if isinstance(radii, tuple) else (radii,):
             assert isinstance(radius, int | float), "a sweep has numbers for radii"
-            found[Strength(name, float(radius))] = _Cell(spelled(text), attack)
+            found[Strength(name, float(radius))] = _Cell(text, attack)
     return found
 
 
@@ -312,6 +298,6 @@ def _outcomes(scenario: str, entries: Sequence[Strength], runs: Runs) -> dict[St
 
 PER_SAMPLE: dict[str, Callable[[Rows, Rows | None], Floats]] = {
     "": lambda rows, _: rows.correct.astype(np.float64),
-    OVER_RADII: lambda rows, _: _over_radii(rows),
+    OVER_RADII: lambda rows, _: radii_survived(rows),
     STAYS: lambda rows, before: _stays(rows, before),
 }

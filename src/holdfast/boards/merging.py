@@ -7,17 +7,15 @@ others stay with the cell, and whether they agree.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from holdfast.core.intervals import wilson
+from holdfast.boards.column_scores import ABOVE, LOWEST
+from holdfast.boards.entries import IMPORTED, MEASURED, ORIGINS, PUBLISHED, Cell, Entry, Other
+from holdfast.core.intervals import printed_score
 from holdfast.core.rounding import Rounding, shown
 from holdfast.core.suites import Column
-from holdfast.core.types import Score
-from holdfast.metrics.columns import ABOVE, LOWEST
-from holdfast.metrics.entries import IMPORTED, MEASURED, ORIGINS, PUBLISHED, Cell, Entry, Other
 from holdfast.store.scores import PER_HUNDRED
 
 MOST_DECIMALS = 4  # that anyone prints
@@ -106,16 +104,8 @@ def _cell(column: Column, candidates: Sequence[_Candidate]) -> Cell:
     counted = next((other.score.n for other in others if other.agrees and other.score.n), 0)
     score = shown_cell.score
     if score is not None and not score.n and first.origin != MEASURED and counted:
-        score = score_of(score.value, counted, column.unit)  # the same number, of as many samples
+        score = printed_score(score.value, counted, column.unit)  # the same number, of as many samples
     return shown_cell._replace(score=score, origin=shown_cell.origin or first.origin, others=tuple(others))
-
-
-def score_of(value: float, n: int, unit: str) -> Score:
-    """A number with its interval where it is a share and its count is known."""
-    if n and unit in ("percent", "fraction"):
-        bounds = wilson(round(value * n), n)
-        return Score(value, min(bounds.low, value), max(bounds.high, value), n)
-    return Score(value, math.nan, math.nan, 0)
 
 
 def _order(candidate: _Candidate, cell: Cell) -> int:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from holdfast.boards.entries import Board, Cell, Entry
 from holdfast.core.rounding import Rounding, figures, shown
 from holdfast.core.suites import Column
-from holdfast.metrics.entries import Board, Cell, Entry
 from holdfast.store.scores import PER_HUNDRED
 
 UNRELIABLE = "†"

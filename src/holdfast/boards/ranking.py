@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from holdfast.metrics.board import Board
+from holdfast.boards.entries import Board
 
 
 class Standing(NamedTuple):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from holdfast.boards.board_text import Style
+from holdfast.boards.entries import IMPORTED, Board, Cell, Entry, Other
+from holdfast.boards.provenance import Basis, bases, scenarios_of, settings_of
+from holdfast.boards.suite_board import board, tables_of
 from holdfast.core.suites import Column, Suite
-from holdfast.metrics.board import board, tables_of
-from holdfast.metrics.cells import Style
-from holdfast.metrics.entries import IMPORTED, Board, Cell, Entry, Other
-from holdfast.metrics.provenance import Basis, bases, scenarios_of, settings_of
 from holdfast.metrics.summary import Line
 from holdfast.site import cells
 from holdfast.site.plots import Plot, plots_of
@@ -68,19 +68,19 @@ class BoardPage:
         return replace(self, plots=())
 
 
-def board_page(suite: Suite, store: Reading, *, spelled: Callable[[str], str]) -> BoardPage:
+def board_page(suite: Suite, store: Reading) -> BoardPage:
     """The board with what each of its cells rests on; damaged runs are left out."""
     try:
-        return _made(suite, store, spelled)
+        return _made(suite, store)
     except Unusable:
         store.without_damage()
-        return _made(suite, store, spelled)
+        return _made(suite, store)
 
 
-def _made(suite: Suite, store: Reading, spelled: Callable[[str], str]) -> BoardPage:
-    shown = board(suite, store, spelled=spelled)
+def _made(suite: Suite, store: Reading) -> BoardPage:
+    shown = board(suite, store)
     listed = {name for entry in shown.entries for name in entry.names}
-    every = bases(suite, store, spelled=spelled) if shown.entries else {}
+    every = bases(suite, store) if shown.entries else {}
     measured = {model: basis for model, basis in every.items() if model in listed}
     imported = [scores for name in tables_of(suite) for scores in store.scores(name)]
     made = _Rows(suite, shown, measured, imported)
@@ -99,7 +99,7 @@ def _made(suite: Suite, store: Reading, spelled: Callable[[str], str]) -> BoardP
     origins: dict[str, Words] = {f"{slug(suite.board_name)}/more/columns": details} if details else {}
     origins |= {made.place(model): _measured_origin(suite, model, basis) for model, basis in measured.items()}
     origins |= {made.place_of(scores): _imported_origin(suite, scores) for scores in imported}
-    return BoardPage(suite, shown, data, origins, tuple(plots_of(suite, shown, store, spelled=spelled)))
+    return BoardPage(suite, shown, data, origins, tuple(plots_of(suite, shown, store)))
 
 
 class _Rows:

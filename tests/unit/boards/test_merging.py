@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from holdfast.boards.board_text import text
+from holdfast.boards.entries import Cell, Entry
+from holdfast.boards.merging import Listing, merged, ranked
 from holdfast.core.suites import Column
 from holdfast.core.types import Score
-from holdfast.metrics.cells import text
-from holdfast.metrics.entries import Cell, Entry
-from holdfast.metrics.merging import Listing, merged, ranked
 
 COLUMN = Column("right")
 LOWEST = Column("best", score="lowest", of=("right",))

@@ -41,11 +41,11 @@ def board(
     json: JsonOption = False,
 ) -> None:
     """Models beside each other, best first: what papers print, what was imported, what was measured here."""
+    from holdfast.boards.board_list import board_suite
+    from holdfast.boards.board_text import Style, records
     from holdfast.cli.board_view import chosen, list_boards, show_board
     from holdfast.cli.tables import store_board
     from holdfast.core.errors import Misuse
-    from holdfast.metrics.board_list import board_suite
-    from holdfast.metrics.cells import Style, records
 
     kept = open_store(store)
     if name is None:

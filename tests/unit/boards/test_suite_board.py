@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.boards.suite_board import board
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.intervals import wilson
 from holdfast.core.registry import registry
 from holdfast.core.suites import Column, Suite, load_suite
 from holdfast.core.table import table
 from holdfast.core.types import ModelCard
-from holdfast.metrics.board import board
 from holdfast.metrics.multi_attack import CLEAN, Strength, battery, competitiveness, knowledge
 from holdfast.metrics.stability import stability
 from holdfast.metrics.unpaired import unpaired

@@ -116,7 +116,7 @@ class Board:
 
     def records(self) -> list[dict[str, object]]:
         """One record per score, for programs."""
-        from holdfast.metrics.cells import records  # it writes what is defined here
+        from holdfast.boards.board_text import records  # it writes what is defined here
 
         return records(self)
 
