@@ -20,11 +20,11 @@ from holdfast.engine.ledger import Ledger
 from holdfast.metrics.corruption_error import Outcomes, corruption_errors
 from holdfast.metrics.difference_tests import paired_difference, unpaired_difference
 from holdfast.metrics.error_consistency import kappa
-from holdfast.metrics.means import Cell, mean_of_sizes, mean_of_values, mean_over
+from holdfast.metrics.means import SampledValues, mean_of_sizes, mean_of_values, mean_over
 from holdfast.metrics.multi_attack import Battery, Strength, competitiveness, mean_uar, uar
 from holdfast.trends.agreement_line import predict_accuracy
 from holdfast.trends.bands import band, conversion_rate_score, effective_robustness_scores, upper_limit_score
-from holdfast.trends.columns import column_bands
+from holdfast.trends.column_fits import column_bands
 from holdfast.trends.fits import correlation, explained, fit, pearson
 from holdfast.trends.placing import prediction_interval
 from holdfast.trends.ranks import rank_intervals, rank_intervals_of_scores
@@ -113,15 +113,15 @@ def means(random: Random, n: int, p: float) -> dict[str, Held]:
     ids = np.arange(n)
     found = {}
     for k, alike in ((5, 0.0), (5, 0.5), (75, 0.5)):
-        cells = [Cell(ids, column) for column in together(random, n, [p] * k, alike).T]
+        cells = [SampledValues(ids, column) for column in together(random, n, [p] * k, alike).T]
         how = "each for itself" if not alike else "that fail together"
         found[f"mean accuracy over {k} runs on the same samples, {how}"] = Held(mean_over(cells, draws=DRAWS), p)
     labels = ids % 10
     right = random.random(n) < p
-    classes = [Cell(ids[labels == label], right[labels == label]) for label in range(10)]
+    classes = [SampledValues(ids[labels == label], right[labels == label]) for label in range(10)]
     found["balanced accuracy, 10 classes of equal size"] = Held(mean_over(classes, draws=DRAWS), p)
     labels = np.minimum((10 * random.random(n) ** 2).astype(int), 9)
-    classes = [Cell(ids[labels == label], right[labels == label]) for label in range(10)]
+    classes = [SampledValues(ids[labels == label], right[labels == label]) for label in range(10)]
     found["balanced accuracy, 10 classes of unequal size"] = Held(mean_over(classes, draws=DRAWS), p)
     radii = (random.random((n, 1)) < np.clip(p * np.array([1.5, 1.2, 1.0, 0.8, 0.5]), 0, 1)).mean(axis=1)
     truth = float(np.clip(p * np.array([1.5, 1.2, 1.0, 0.8, 0.5]), 0, 1).mean())
@@ -137,8 +137,8 @@ def unlike(random: Random, n: int, _: float) -> dict[str, Held]:
     shares = [0.99, 0.9, 0.6, 0.3, 0.03]
     right = together(random, n, shares, 0.5)
     other = random.random(n) < 0.4
-    cells = [Cell(ids, column) for column in right.T]
-    apart = [Cell(ids, right[:, 0]), Cell(ids + n, other)]
+    cells = [SampledValues(ids, column) for column in right.T]
+    apart = [SampledValues(ids, right[:, 0]), SampledValues(ids + n, other)]
     return {
         "mean accuracy over 5 runs, 99 to 3 % right": Held(mean_over(cells, draws=DRAWS), float(np.mean(shares))),
         "mean accuracy over 2 datasets, 99 and 40 % right": Held(mean_over(apart, draws=DRAWS), 0.695),
@@ -159,7 +159,7 @@ def ratios(random: Random, n: int, p: float, *, worst: float | None = None) -> d
     right = together(random, n, truth.tolist(), 0.5)
     entries = tuple(Strength("a" if i < 3 else "b", float(i)) for i in range(5))
     ids = np.arange(n)
-    cells = Battery(entries, right.mean(axis=0), BEST, n, 0, tuple(Cell(ids, column) for column in right.T))
+    cells = Battery(entries, right.mean(axis=0), BEST, n, 0, tuple(SampledValues(ids, column) for column in right.T))
     nested = (random.random((n, 1)) < truth).mean(axis=0)
     counts = competitiveness(Battery(entries, nested, BEST, n), resamples=DRAWS)
     made, words = competitiveness(cells, resamples=DRAWS), f", worst true accuracy {100 * worst:g} %" if worst else ""
@@ -185,7 +185,8 @@ def corruption(random: Random, n: int, p: float) -> dict[str, Held]:
     named = {"fog": (1, 2), "blur": (3, 4), "noise": (5, 6)}
     baseline = {"fog": 0.6, "blur": 0.7, "noise": 0.8}
     outcomes = Outcomes(
-        Cell(ids, right[:, 0]), {name: [Cell(ids, right[:, i]) for i in places] for name, places in named.items()}
+        SampledValues(ids, right[:, 0]),
+        {name: [SampledValues(ids, right[:, i]) for i in places] for name, places in named.items()},
     )
     scores = {name: [wilson(int(right[:, i].sum()), n) for i in places] for name, places in named.items()}
     clean = wilson(int(right[:, 0].sum()), n)

@@ -22,7 +22,7 @@ import numpy as np
 from holdfast.core.refs import digest
 from holdfast.core.suites import Suite, load_suite
 from holdfast.core.types import ModelCard
-from holdfast.site.build import Site, build
+from holdfast.site.build import Site, build_site
 from holdfast.store.footer import ChangeRecord, Footer
 from holdfast.store.rows import Predictions, to_rows
 from holdfast.store.scores import Origin, Scores, grid
@@ -64,8 +64,8 @@ def main() -> None:
         print(f"simulated in {time.perf_counter() - before:.1f} s")
         out = given.out or Path(place) / "site"
         profile = cProfile.Profile() if given.profile else None
-        site = timed("build", lambda: build(store, out), profile)
-        timed("build again, reports taken over", lambda: build(Store(store.url), out))
+        site = timed("build", lambda: build_site(store, out), profile)
+        timed("build again, reports taken over", lambda: build_site(Store(store.url), out))
         size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
         print(f"{len(site.files)} files, {size / 1e6:.1f} MB, {len(site.models)} reports")
         if profile:

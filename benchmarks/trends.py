@@ -14,7 +14,7 @@ import numpy as np
 from holdfast.core.table import Table
 from holdfast.trends.agreement_line import predict_accuracy
 from holdfast.trends.bands import band
-from holdfast.trends.columns import column_bands, fit_columns
+from holdfast.trends.column_fits import column_bands, fit_columns
 from holdfast.trends.fits import fit
 from holdfast.trends.placing import placements
 from holdfast.trends.ranks import rank_intervals, rank_intervals_of_scores

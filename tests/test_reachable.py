@@ -98,7 +98,7 @@ def test_no_function_of_metrics_or_trends_is_without_a_way_in() -> None:
 def test_an_unused_function_would_be_noticed() -> None:
     everything = definitions()
     assert len(everything) > 200
-    assert Place("holdfast.boards.multi_run_scores", "several") in reached()
+    assert Place("holdfast.boards.multi_run_scores", "multi_run_scores") in reached()
     assert Place("holdfast.boards.multi_run_scores", "nobody") not in everything
 
 

@@ -11,8 +11,8 @@ from scipy.stats import linregress
 from holdfast.core.table import Table
 from holdfast.metrics.bootstrap_draws import draw_counts
 from holdfast.trends.bands import band, effective_robustness_scores
-from holdfast.trends.bootstrap import lines, planes
-from holdfast.trends.columns import fit_columns
+from holdfast.trends.bootstrap import fit_lines, fit_planes
+from holdfast.trends.column_fits import fit_columns
 from holdfast.trends.fits import fit
 from holdfast.trends.matrices import Shift, r2_matrix
 from holdfast.trends.placing import placements, prediction_interval
@@ -115,7 +115,7 @@ def test_a_refit_is_the_fit_of_the_models_drawn(seed: int, space: str) -> None:
     x, y = chosen.forward(made.column("a")), chosen.forward(made.column("b"))
     weights = draw_counts(10, 20, seed=seed)
     assert (weights.sum(axis=1) == 10).all()
-    by_products, by_equations = lines(x, y, weights), planes(x[:, None], y, weights)
+    by_products, by_equations = fit_lines(x, y, weights), fit_planes(x[:, None], y, weights)
     for d, row in enumerate(weights.astype(int)):
         drawn = np.repeat(np.arange(10), row)
         if len(set(drawn)) < 4:

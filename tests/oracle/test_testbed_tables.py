@@ -11,9 +11,9 @@ import pytest
 from holdfast.store.published import unread
 from holdfast.trends import testbed
 from holdfast.trends.bands import band
-from holdfast.trends.columns import fit_columns
+from holdfast.trends.column_fits import fit_columns
 from holdfast.trends.fits import fit
-from holdfast.trends.piecewise import Piecewise, trend
+from holdfast.trends.piecewise import Piecewise, fit_trend
 from holdfast.trends.robustness import effective_robustness
 
 ROOT = Path(__file__).parents[2]
@@ -68,7 +68,7 @@ def test_an_average_has_39_terms_and_none_with_a_missing_cell(results) -> None:
 
 def test_imagenet_a_splits_at_the_model_it_was_chosen_against(page, results) -> None:
     pair, standard = testbed.NATURAL["ImageNet-A"], testbed.standard_models(results)
-    line = trend(results, pair.y, pair.x, models=standard, zero="piecewise")
+    line = fit_trend(results, pair.y, pair.x, models=standard, zero="piecewise")
     assert isinstance(line, Piecewise)
     assert line.pivot_models == ("resnet50",)
     # a clipped logit does not reproduce the printed column

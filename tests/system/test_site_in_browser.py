@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.boards.suite_board import board
+from holdfast.boards.suite_board import suite_board
 from holdfast.core.suites import load_suite
 from holdfast.core.types import Flag
-from holdfast.site.build import build
+from holdfast.site.build import build_site
 from holdfast.site.serve import Pages, server
 from holdfast.store.scores import Origin, Scores, grid
 from holdfast.store.store import Store
@@ -80,7 +80,7 @@ def store(synthetic: Any, tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 @pytest.fixture(scope="module")
 def site(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(store, tmp_path_factory.mktemp("built") / "site").out
+    return build_site(store, tmp_path_factory.mktemp("built") / "site").out
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +170,7 @@ def test_headings_and_numbers_can_be_reached_by_keyboard(opened: Any, site: Path
 
 def test_filters_by_text_and_facts(opened: Any, root: str) -> None:
     seen = opened(root, f"boards/{SUITE}.html")
-    every = len(board(load_suite(SUITE)).entries) + 4  # two of them are both measured and imported
+    every = len(suite_board(load_suite(SUITE)).entries) + 4  # two of them are both measured and imported
     assert seen.page.inner_text("#count") == f"{every} entries"
     seen.find("bdm 28-10", f"1 of {every} entries")
     assert seen.column("Model") == ["BDM WRN-28-10"]
@@ -193,7 +193,7 @@ def test_a_detail_becomes_a_column(opened: Any, root: str) -> None:
         for column in load_suite("imagenet-testbed").board
         if column.name == seen.page.evaluate("document.querySelectorAll('#more option')[1].value")
     )
-    shown = board(load_suite("imagenet-testbed"))
+    shown = suite_board(load_suite("imagenet-testbed"))
     seen.page.select_option("#more", wanted.name)
     seen.head(wanted.title or wanted.name).wait_for()
     seen.head(wanted.title or wanted.name).click()

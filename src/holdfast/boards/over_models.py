@@ -20,10 +20,10 @@ from holdfast.store.rows import Rows
 from holdfast.store.store import Store
 
 if TYPE_CHECKING:
-    from holdfast.boards.entries import Entry
+    from holdfast.boards.entries import BoardEntry
 
 
-def over_models(suite: Suite, entries: Sequence[Entry], store: Store | None) -> list[Entry]:
+def over_models(suite: Suite, entries: Sequence[BoardEntry], store: Store | None) -> list[BoardEntry]:
     """The entries with the columns that are made of all of them; the others stay as they are."""
     made = list(entries)
     for column in suite.board:
@@ -32,7 +32,7 @@ def over_models(suite: Suite, entries: Sequence[Entry], store: Store | None) -> 
     return made
 
 
-def _filled(column: Column, entries: list[Entry], store: Store | None) -> list[Entry]:
+def _filled(column: Column, entries: list[BoardEntry], store: Store | None) -> list[BoardEntry]:
     metric = metric_of(column.score)
     notes: Mapping[str, str] = {}
     problem = ""
@@ -49,7 +49,9 @@ def _filled(column: Column, entries: list[Entry], store: Store | None) -> list[E
     return [_entry(entry, column, found, notes, problem) for entry in entries]
 
 
-def _entry(entry: Entry, column: Column, found: Mapping[str, Score], notes: Mapping[str, str], problem: str) -> Entry:
+def _entry(
+    entry: BoardEntry, column: Column, found: Mapping[str, Score], notes: Mapping[str, str], problem: str
+) -> BoardEntry:
     cell = entry.cells[column.name]
     name = next((name for name in entry.names if name in found), entry.model)
     score, note = found.get(name), notes.get(name, problem)
@@ -58,7 +60,7 @@ def _entry(entry: Entry, column: Column, found: Mapping[str, Score], notes: Mapp
     return replace(entry, cells={**entry.cells, column.name: made})
 
 
-def _table(column: Column, entries: Sequence[Entry], store: Store | None) -> tuple[Table, list[str]]:
+def _table(column: Column, entries: Sequence[BoardEntry], store: Store | None) -> tuple[Table, list[str]]:
     """The models of a board under the columns that a score is of, or under its scenarios and their reference."""
     if column.of:
         names = list(column.of)

@@ -19,7 +19,7 @@ class Basis:
     missing: tuple[str, ...]
 
 
-def bases(suite: Suite, store: Store) -> dict[str, dict[str, Basis]]:
+def score_bases(suite: Suite, store: Store) -> dict[str, dict[str, Basis]]:
     """By model and column, what every measured score of a board rests on."""
     suite = with_stored_names(suite, store)
     wanted = {column.name: scenarios_of(column, suite) for column in suite.board}

@@ -23,12 +23,12 @@ def report(
     out_file: Annotated[Path | None, typer.Option("--out", "-o", help="HTML file to write.")] = None,
 ) -> None:
     """One self-contained page about a model: summary, scores, curves, flags, worst samples, commands."""
-    from holdfast.site.report import file_name, write_report
+    from holdfast.site.report import report_file_name, write_report
     from holdfast.store.stored_names import stored_model
 
     kept = open_store(store)
     model = stored_model(kept, model)
-    path = write_report(kept, model, out_file or Path(file_name(model)))
+    path = write_report(kept, model, out_file or Path(report_file_name(model)))
     out.print(str(path), soft_wrap=True)
 
 
@@ -39,11 +39,11 @@ def site(
     json: JsonOption = False,
 ) -> None:
     """Boards and reports as static pages: they open from a file, any web server, any sub-path, without a network."""
-    from holdfast.site.build import build
+    from holdfast.site.build import build_site
     from holdfast.store import Store
 
     kept = Store(store)  # the site says what it leaves out
-    made = build(kept, folder, own=suite or ())
+    made = build_site(kept, folder, own=suite or ())
     _tell(made)
     if json:
         print_json(made.record())

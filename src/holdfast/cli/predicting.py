@@ -51,8 +51,8 @@ def predict(
     from holdfast.core.errors import Misuse
     from holdfast.store.stored_names import stored_model, stored_scenarios
     from holdfast.trends.agreement_line import predict_accuracy
-    from holdfast.trends.answers import side_by_side
     from holdfast.trends.confidence_estimates import by_confidence
+    from holdfast.trends.shared_predictions import side_by_side
 
     if draws < 1:
         raise Misuse(f"--draws is 1 or more, got {draws}")
@@ -138,13 +138,13 @@ def _method(name: str) -> Method:
 def _measured(store: Store, scenario: str, models: list[str]) -> dict[str, Rows]:
     """The largest run of each model under a scenario."""
     from holdfast.core.errors import unknown
-    from holdfast.metrics.summary import largest
+    from holdfast.metrics.summary import largest_selection
 
     footers = list(store.footers().values())
     if scenario not in {footer.scenario for footer in footers}:
         raise unknown("measured scenario", scenario, {footer.scenario for footer in footers})
     found: dict[str, Rows] = {}
-    for footer in sorted(largest(footers), key=lambda footer: (footer.model, footer.n)):
+    for footer in sorted(largest_selection(footers), key=lambda footer: (footer.model, footer.n)):
         if footer.scenario == scenario and (not models or footer.model in models):
             rows = store.read_or_tell(footer.key)
             if rows is not None:

@@ -131,7 +131,7 @@ def scores(
 ) -> None:
     """Accuracy of every run with its interval, n, failures and flags."""
     from holdfast.cli.scoring import Asked, results, show_results, split, with_several
-    from holdfast.metrics.run_scores import more_scores
+    from holdfast.metrics.run_scores import run_scores
     from holdfast.metrics.summary import lines
     from holdfast.store.stored_names import stored_model, stored_scenarios
 
@@ -147,7 +147,7 @@ def scores(
         kept, models=models, scenarios=list(stored_scenarios(kept, scenario or ()).values()), best_only=not every
     )
     stored_reference = stored_scenarios(kept, [reference])[reference] if reference else None
-    more = more_scores(kept, [each.footer.key for each in made], of_one, reference=stored_reference)
+    more = run_scores(kept, [each.footer.key for each in made], of_one, reference=stored_reference)
     for note in more.notes:
         warn(note)
     if json or csv:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from holdfast.boards.entries import Board, Cell
+    from holdfast.boards.entries import Board, BoardCell
     from holdfast.core.suites import Suite
     from holdfast.core.table import Table
     from holdfast.core.types import Score
@@ -58,7 +58,7 @@ def own_models(benchmark: str, store: Store) -> Table | None:
     return table({key: score.value for key, score in scores.items()}, counts=counts, source="measured here")
 
 
-def measured_score(cell: Cell) -> Score | None:
+def measured_score(cell: BoardCell) -> Score | None:
     """What was measured here of a cell, whichever source it shows."""
     if cell.origin == "measured":
         return cell.score
@@ -67,18 +67,18 @@ def measured_score(cell: Cell) -> Score | None:
 
 def store_board(suite: Suite, store: Store, *, sort: str | None = None) -> Board:
     """The board of a suite with the runs of a store; those whose rows cannot be used are told and left out."""
-    from holdfast.boards.suite_board import board
-    from holdfast.site.reading import Reading
+    from holdfast.boards.suite_board import suite_board
+    from holdfast.site.site_store import SiteStore
     from holdfast.store.files import Unusable
 
     try:
-        return board(suite, store, sort=sort)
+        return suite_board(suite, store, sort=sort)
     except Unusable:
-        readable = Reading(store)
+        readable = SiteStore(store)
         readable.without_damage()
         for problem in readable.problems.values():
             store.left_aside(problem)
-        return board(suite, readable, sort=sort)
+        return suite_board(suite, readable, sort=sort)
 
 
 def joined(one: Table, other: Table | None) -> Table:

@@ -18,9 +18,9 @@ from holdfast.core.types import Score
 from holdfast.metrics.scopes import written
 from holdfast.store.scores import Scores
 from holdfast.trends.bands import conversion_rate_score, effective_robustness_scores, upper_limit_score
-from holdfast.trends.columns import column_bands, fit_columns
+from holdfast.trends.column_fits import column_bands, fit_columns
 from holdfast.trends.fits import Fit, ZeroPolicy, cautions, fit
-from holdfast.trends.piecewise import Piecewise, Trend, trend
+from holdfast.trends.piecewise import Piecewise, Trend, fit_trend
 from holdfast.trends.placing import Placement, mean_absolute_error, placements
 from holdfast.trends.robustness import by_group, effective_robustness, printed_line, relative_robustness, same_ranking
 from holdfast.trends.selecting import FitSet
@@ -106,7 +106,7 @@ class More(NamedTuple):
 
 def _line(table: Table, asked: Asked, chosen: FitSet) -> Trend:
     if asked.beyond is None:
-        return trend(table, asked.y, asked.x, space=asked.space, models=chosen.models, zero=asked.zero)
+        return fit_trend(table, asked.y, asked.x, space=asked.space, models=chosen.models, zero=asked.zero)
     if len(asked.x) != 1:
         raise Misuse("--beyond gives back a line on one --x")
     for setting in (asked.y, asked.x[0], asked.beyond):

@@ -38,6 +38,10 @@ FIELDS = {
     "published": "a list of texts",
     "sort": "text",
     "notes": "a list of texts",
+    "space": "text",
+    "fit": "a list of texts",
+    "leave_out": "a list of texts",
+    "imports": "text",
     "lists": "a table of texts and lists of texts",
     "part": "tables, each under [[part]]",
     "board": "tables, each under [[board]]",
@@ -64,6 +68,7 @@ COLUMN_FIELDS = {
     "line": "text",
     "detail": "true or false",
 }
+SPACES = ("logit", "linear", "probit")
 UNITS = ("percent", "fraction", "points", "number", "nats")
 BETTER = ("higher", "lower", "")
 
@@ -95,7 +100,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SuitePart:
     """Some scenarios of a suite under a name, to run alone or to score together.
 
     `settings` are the names that published results have for its scenarios, one each and in their order.
@@ -111,7 +116,10 @@ class Part:
 class Suite:
     """A named list of scenarios, and what it asks for when the caller does not.
 
-    `is_moved`: it is of another dataset than its own, so that nothing published belongs to it.
+    Lines over its models are drawn on the scale `space`, through the models that `fit` selects without those that
+    `leave_out` does (selectors of `trends.selecting`; all models without any). `imports` is the format of `holdfast
+    import` that brings its published results. `is_moved`: it is of another dataset than its own, so that nothing
+    published belongs to it.
     """
 
     name: str
@@ -125,8 +133,12 @@ class Suite:
     published: tuple[str, ...] = ()
     sort: str = ""
     board: tuple[Column, ...] = ()
-    parts: tuple[Part, ...] = ()
+    parts: tuple[SuitePart, ...] = ()
     notes: tuple[str, ...] = ()
+    space: str = SPACES[0]
+    fit: tuple[str, ...] = ()
+    leave_out: tuple[str, ...] = ()
+    imports: str = ""
     is_moved: bool = False
 
     @property
@@ -195,6 +207,10 @@ def load_suite(name: str, *, dataset: str | None = None) -> Suite:
         board=columns,
         parts=tuple(_joined(part, columns) for part in parts.values()),
         notes=tuple(record.get("notes", ())),
+        space=record.get("space", SPACES[0]),
+        fit=tuple(record.get("fit", ())),
+        leave_out=tuple(record.get("leave_out", ())),
+        imports=record.get("imports", ""),
         is_moved=is_moved,
     )
 
@@ -220,17 +236,17 @@ def _patterns(record: Mapping[str, Any]) -> list[str]:
     return [text for table in tables for text in (*table.get("scenarios", ()), table.get("reference", ""))]
 
 
-def _part(record: dict[str, Any], patterns: Patterns, path: Path) -> Part:
+def _part(record: dict[str, Any], patterns: Patterns, path: Path) -> SuitePart:
     scenarios, settings = (tuple(patterns.texts(record.get(kind, ()))) for kind in ("scenarios", "settings"))
     if settings and len(settings) != len(scenarios):
         raise HoldfastError(
             f"{path}: part `{record['name']}` has {len(scenarios)} scenarios and {len(settings)} settings",
             hint="name the published setting of every scenario, in their order",
         )
-    return Part(record["name"], record.get("title", record["name"]), scenarios, settings)
+    return SuitePart(record["name"], record.get("title", record["name"]), scenarios, settings)
 
 
-def _column(record: dict[str, Any], patterns: Patterns, parts: Mapping[str, Part]) -> Column:
+def _column(record: dict[str, Any], patterns: Patterns, parts: Mapping[str, SuitePart]) -> Column:
     """A column that names a part and lists nothing itself is of all that the part lists."""
     words = {name: value for name, value in record.items() if name not in ("scenarios", "settings")}
     for name in ("of", "weights"):
@@ -250,10 +266,10 @@ def _column(record: dict[str, Any], patterns: Patterns, parts: Mapping[str, Part
     return Column(**words, scenarios=scenarios, settings=settings)
 
 
-def _joined(part: Part, columns: Sequence[Column]) -> Part:
+def _joined(part: SuitePart, columns: Sequence[Column]) -> SuitePart:
     """The part with what its columns add to it."""
     own = [text for column in columns if column.part == part.name for text in _texts(column.scenarios)]
-    return Part(part.name, part.title, tuple(dict.fromkeys((*part.scenarios, *own))), part.settings)
+    return SuitePart(part.name, part.title, tuple(dict.fromkeys((*part.scenarios, *own))), part.settings)
 
 
 def _texts(terms: Terms) -> list[str]:
@@ -270,6 +286,7 @@ def _check(record: dict[str, Any], path: Path) -> None:
         raise HoldfastError(f"{path}: `samples` must be at least 1, got {record['samples']}")
     if DATASET in record.get("lists", {}):
         raise HoldfastError(f"{path}: a list cannot be named `dataset`", hint="`dataset = …` says what {dataset} is")
+    _check_choice(record, "space", SPACES, f"{path}: `space`")
     _check_parts(record.get("part", ()), path)
     _check_columns(record.get("board", ()), [part["name"] for part in record.get("part", ())], path)
     names = [column["name"] for column in record.get("board", ())]
@@ -302,9 +319,7 @@ def _check_columns(columns: Sequence[dict[str, Any]], parts: Sequence[str], path
             hint = f"there are: {', '.join(parts)}" if parts else "declare it under [[part]]"
             raise HoldfastError(f"{path}: `{name}` belongs to part `{column['part']}`, which there is not", hint=hint)
         for field, allowed in (("unit", UNITS), ("better", BETTER)):
-            if column.get(field, allowed[0]) not in allowed:
-                told = ", ".join(word or '""' for word in allowed)
-                raise HoldfastError(f"{path}: `{field}` of `{name}` must be one of {told}, got `{column[field]}`")
+            _check_choice(column, field, allowed, f"{path}: `{field}` of `{name}`")
         if (column.get("score") == "effective-robustness") != ("weights" in column):
             raise HoldfastError(
                 f"{path}: `{name}` has {'weights' if 'weights' in column else 'no weights'}",
@@ -315,6 +330,13 @@ def _check_columns(columns: Sequence[dict[str, Any]], parts: Sequence[str], path
                 f"{path}: `{name}` needs a weight for every column of `of` but the first",
                 hint='of = ["shifted", "standard"], weights = [0.92]',
             )
+
+
+def _check_choice(record: dict[str, Any], field: str, allowed: Sequence[str], where: str) -> None:
+    if record.get(field, allowed[0]) not in allowed:
+        choices = ", ".join(word or '""' for word in allowed)
+        hint = did_you_mean(record[field], allowed)
+        raise HoldfastError(f"{where} must be one of {choices}, got `{record[field]}`", hint=hint)
 
 
 def _check_name(record: dict[str, Any], names: list[str], path: Path, what: str) -> None:

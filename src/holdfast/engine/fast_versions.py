@@ -11,12 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from holdfast.attacks.asked_model import ExactModel
 from holdfast.attacks.attack import Attack
-from holdfast.attacks.loop import Exactly
 from holdfast.attacks.replay import HOST_BOUND
 from holdfast.core.refs import Ref
 from holdfast.core.types import Batch
-from holdfast.engine.loading import on_device
 from holdfast.engine.precision import (
     FEW_PASSES,
     LEAST_PACE,
@@ -30,6 +29,7 @@ from holdfast.engine.precision import (
     tried,
     worth_seconds,
 )
+from holdfast.engine.shards import on_device
 from holdfast.models import TorchClassifier
 from holdfast.models.fast import FastModel, Speed, fast_version
 from holdfast.models.lengths import Padded
@@ -49,7 +49,7 @@ class FastVersions:
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.made: dict[tuple[object, ...], Made] = {}
-        self.judges: dict[tuple[object, ...], Padded] = {}
+        self.exact_models: dict[tuple[object, ...], Padded] = {}
         self.references: dict[tuple[object, ...], References] = {}
         self.trials: dict[tuple[object, ...], list[Trial]] = {}
         self.paces: dict[tuple[object, ...], float] = {}
@@ -130,16 +130,16 @@ class FastVersions:
     def _reference(self, job: Job, ref: Ref, change: Attack, width: int) -> References:
         key = (_model_key(job), job.run.data, ref.key)
         if key not in self.references:
-            exactly = Exactly(job.model, self._judge(job))
-            self.references[key] = references(exactly, change, self._trial_batch(job), width)
+            exact = ExactModel(job.model, self._exact(job))
+            self.references[key] = references(exact, change, self._trial_batch(job), width)
         return self.references[key]
 
-    def _judge(self, job: Job) -> Padded:
+    def _exact(self, job: Job) -> Padded:
         """The model itself, in few lengths."""
         key = _model_key(job)
-        if key not in self.judges:
-            self.judges = {key: Padded(job.model)}
-        return self.judges[key]
+        if key not in self.exact_models:
+            self.exact_models = {key: Padded(job.model)}
+        return self.exact_models[key]
 
     def _made(self, job: Job, speed: Speed, width: int, said: Callable[[str], None]) -> Made:
         key = (_model_key(job), width, speed)
@@ -153,7 +153,7 @@ class FastVersions:
             self.made = {known: made for known, made in self.made.items() if known[0] == key[0]}
             self.made[key] = fast, "" if fast is not None else f"float32: {notes[-1]}"
             if fast is not None:
-                fast.judge = self._judge(job)
+                fast.exact = self._exact(job)
         return self.made[key]
 
     def _pace(self, job: Job, width: int) -> float:

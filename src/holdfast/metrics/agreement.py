@@ -19,8 +19,8 @@ from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.intervals import wilson
 from holdfast.core.types import Score
 from holdfast.metrics.agreement_adam import adam_maximum
-from holdfast.metrics.agreement_curve import STEP, Ladder, Maximum, Pair
-from holdfast.metrics.agreement_intervals import intervals, normalised
+from holdfast.metrics.agreement_curve import STEP, Ladder, LogitPair, Maximum
+from holdfast.metrics.agreement_intervals import agreement_of_total, intervals
 from holdfast.metrics.bootstrap_draws import RESAMPLES
 
 MODES = ("exact", "adam")
@@ -101,7 +101,7 @@ def posterior_agreement(
     else:
         found = maxima(pair)
     best = max(found, key=lambda each: each.total)
-    value = float(normalised(np.asarray(best.total), pair))
+    value = float(agreement_of_total(np.asarray(best.total), pair))
     same = wilson(int(pair.same.sum()), pair.n)
     if not resamples:
         score, beta = (Score(number, math.nan, math.nan, pair.n) for number in (value, best.beta))
@@ -110,7 +110,7 @@ def posterior_agreement(
     return Agreement(score, beta, best.total, pair.classes, same, found, mode)
 
 
-def checked(one: ArrayLike, other: ArrayLike) -> Pair:
+def checked(one: ArrayLike, other: ArrayLike) -> LogitPair:
     """Two sets of logits that can be compared, or an error that says why not."""
     sides = [_floats(side) for side in (one, other)]
     for which, side in zip(("first", "second"), sides, strict=True):
@@ -136,10 +136,10 @@ def checked(one: ArrayLike, other: ArrayLike) -> Pair:
             f"the two sets of logits differ in shape: {shapes} (samples x classes)",
             hint="both must be of the same samples, in the same order, over the same classes",
         )
-    return Pair(*sides)
+    return LogitPair(*sides)
 
 
-def maxima(pair: Pair) -> tuple[Maximum, ...]:
+def maxima(pair: LogitPair) -> tuple[Maximum, ...]:
     """Every local maximum of F over β ≥ 0 that could be the global one, in order of β."""
     if pair.limit == 0:
         return (Maximum(math.inf, 0.0),)
@@ -153,7 +153,7 @@ def maxima(pair: Pair) -> tuple[Maximum, ...]:
     return tuple(found)
 
 
-def _probe(pair: Pair) -> float:
+def _probe(pair: LogitPair) -> float:
     """Where F is largest for a part of the samples, roughly: only to narrow the range of the scan."""
     part = pair.part(min(max(64, PROBES // pair.classes), 512))
     ladder = part.ladder(*_rungs(*_range(part, part.floor)))
@@ -161,7 +161,7 @@ def _probe(pair: Pair) -> float:
     return float(ladder.betas[top]) if ladder.values[top] > part.floor else 0.0
 
 
-def _range(pair: Pair, best: float) -> tuple[float, float]:
+def _range(pair: LogitPair, best: float) -> tuple[float, float]:
     """The β outside of which F is surely below `best`.
 
     Below: F(β) ≤ F(0) + β · reach. Above: g_i ≤ 0 where the predictions agree, g_i ≤ ln K - β · gap_i where not.
@@ -183,7 +183,7 @@ def _rungs(low: float, high: float) -> tuple[int, int]:
     return first, max(math.ceil(math.log(high, STEP)), first + 1)
 
 
-def _brackets(pair: Pair, ladder: Ladder) -> list[tuple[Side, Side]]:
+def _brackets(pair: LogitPair, ladder: Ladder) -> list[tuple[Side, Side]]:
     """Neighbouring β between which F' turns from positive to negative."""
     sides = [Side(*map(float, side)) for side in zip(*ladder, strict=True)]
     if pair.outline.bend > 0:
@@ -191,7 +191,7 @@ def _brackets(pair: Pair, ladder: Ladder) -> list[tuple[Side, Side]]:
     return [(low, high) for low, high in itertools.pairwise(sides) if low.slope > 0 >= high.slope]
 
 
-def _refined(pair: Pair, left: Side, right: Side) -> Maximum:
+def _refined(pair: LogitPair, left: Side, right: Side) -> Maximum:
     """Newton on F' = 0 inside a bracket; a step that leaves it, or would go to a minimum, halves it instead."""
     low, high = left.beta, right.beta
     beta = high / 2 if math.isinf(left.slope) else _cubic_top(left, right)

@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 
-from holdfast.metrics.agreement_curve import Array, Pair
+from holdfast.metrics.agreement_curve import Array, LogitPair
 
 START, RATE, BATCH = 1.0, 0.1, 16  # the authors' β0, learning rate and batch
 DECAY, DECAY_SQUARED, SMALL = 0.9, 0.999, 1e-8  # Adam's own defaults, arXiv:1412.6980
 
 
-def adam_maximum(pair: Pair, *, epochs: int) -> tuple[float, float]:
+def adam_maximum(pair: LogitPair, *, epochs: int) -> tuple[float, float]:
     """The β ≥ 0 and F of the best epoch; it stops at the first maximum it meets, and short of one far away.
 
     Differs from the published code: F of an epoch is taken at the β with which the epoch ends, on all samples.
@@ -34,7 +34,7 @@ def adam_maximum(pair: Pair, *, epochs: int) -> tuple[float, float]:
     return best
 
 
-def _batch(pair: Pair, start: int) -> tuple[Array, Array]:
+def _batch(pair: LogitPair, start: int) -> tuple[Array, Array]:
     one, other = (np.asarray(side[start : start + BATCH], dtype=np.float64) for side in (pair.one, pair.other))
     return one - one.max(axis=1, keepdims=True), other - other.max(axis=1, keepdims=True)
 

@@ -71,7 +71,7 @@ class _Block(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
+class LogitPair:
     """Two sets of logits of the same samples, (samples, classes) each."""
 
     one: NDArray[np.floating]
@@ -90,10 +90,10 @@ class Pair:
         """F at β = 0, where both posteriors are uniform."""
         return -self.n * math.log(self.classes)
 
-    def part(self, size: int) -> Pair:
+    def part(self, size: int) -> LogitPair:
         """About `size` of the samples, spread evenly."""
         step = max(1, self.n // size)
-        return Pair(self.one[::step], self.other[::step])
+        return LogitPair(self.one[::step], self.other[::step])
 
     @property
     def gaps(self) -> Array:
@@ -148,7 +148,7 @@ class Pair:
         betas = STEP ** powers.astype(np.float64)
         made = np.zeros((2, len(betas)))
         for block in self._blocks():
-            for j, (mine, theirs) in _climb(block, betas):
+            for j, (mine, theirs) in _exponentials(block, betas):
                 value, slope, _ = _terms(block, float(betas[j]), mine, theirs, bend=False)
                 made[:, j] += value.sum(), slope.sum()
         return Ladder(betas, made[0], made[1])
@@ -185,7 +185,7 @@ class Pair:
             yield _Block(one, other, total, -total.max(axis=0))
 
 
-def _climb(block: _Block, betas: Array) -> Iterator[tuple[int, tuple[Array, Array]]]:
+def _exponentials(block: _Block, betas: Array) -> Iterator[tuple[int, tuple[Array, Array]]]:
     """exp(β · logits) of both sides, rung by rung in an order of its own.
 
     Two steps double β, and exp(2x) is the square of exp(x): a product costs a twentieth of an exponential. A chain

@@ -16,18 +16,18 @@ from scipy.special import ndtr, stdtrit
 
 from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.types import Score
-from holdfast.metrics.agreement_curve import Array, Maximum, Pair
+from holdfast.metrics.agreement_curve import Array, LogitPair, Maximum
 from holdfast.metrics.bootstrap_draws import resampled_sums
 
 FEWEST_NODES, SPACING = 13, 0.25  # of the grid in ln β on which resamples are maximised
 HEAVY = 4.0  # the weight of the added sample that one draw in fifty passes
 ROUNDING = 1e-12  # of F, per sample
 
-Maximised = Callable[[Pair], tuple[Maximum, ...]]
+Maximised = Callable[[LogitPair], tuple[Maximum, ...]]
 
 
 def intervals(
-    pair: Pair, best: Maximum, found: tuple[Maximum, ...], *, resamples: int, seed: int, maximised: Maximised
+    pair: LogitPair, best: Maximum, found: tuple[Maximum, ...], *, resamples: int, seed: int, maximised: Maximised
 ) -> tuple[Score, Score]:
     """PA and β with their intervals: F of every resample along a grid of β, then a parabola about its largest point."""
     added = differing(pair)
@@ -47,11 +47,11 @@ def intervals(
     size = 1 + weight / pair.n
     lowest, lower_where = _largest(more, betas, others, pair.floor * size)
 
-    value = float(normalised(np.asarray(best.total), pair))
-    moved = 2 * max(0.0, float(normalised(totals, pair).mean()) - value)
+    value = float(agreement_of_total(np.asarray(best.total), pair))
+    moved = 2 * max(0.0, float(agreement_of_total(totals, pair).mean()) - value)
     tail = _tail(pair.n)
-    low = max(0.0, float(np.quantile(normalised(lowest / size, pair), tail)) - moved)
-    high = max(0.0, float(np.quantile(normalised(totals / size, pair), 1 - tail)) - moved)
+    low = max(0.0, float(np.quantile(agreement_of_total(lowest / size, pair), tail)) - moved)
+    high = max(0.0, float(np.quantile(agreement_of_total(totals / size, pair), 1 - tail)) - moved)
     score = Score(value, min(low, value), max(high, value), pair.n)
     # a β may be infinite, and inf - inf is no number: no interpolation between order statistics
     small, large = (
@@ -67,14 +67,14 @@ def _tail(n: int) -> float:
     return float(ndtr(-reach))
 
 
-def normalised(totals: Array, pair: Pair) -> Array:
+def agreement_of_total(totals: Array, pair: LogitPair) -> Array:
     """F / N + ln K, without the rounding that would leave [0, ln K]."""
     largest = math.log(pair.classes)
     near = np.clip(totals / pair.n + largest, 0.0, largest)
     return np.where(near < ROUNDING, 0.0, near)
 
 
-def differing(pair: Pair) -> Pair:
+def differing(pair: LogitPair) -> LogitPair:
     """One sample on which both sides differ as far as the median sample would, its two largest logits exchanged.
 
     A sample on which they differ already stays as it is.
@@ -85,12 +85,12 @@ def differing(pair: Pair) -> Pair:
     first, second = (np.where(pair.same, order[:, rank], order[:, 0]) for rank in (0, 1))
     turned = other.copy()
     turned[every, first], turned[every, second] = other[every, second], other[every, first]
-    gaps = Pair(one, turned).gaps
+    gaps = LogitPair(one, turned).gaps
     chosen = int(np.argsort(gaps, kind="stable")[pair.n // 2])
-    return Pair(one[chosen : chosen + 1], turned[chosen : chosen + 1])
+    return LogitPair(one[chosen : chosen + 1], turned[chosen : chosen + 1])
 
 
-def _grid(pair: Pair, best: Maximum, added: Pair, maximised: Maximised) -> Array:
+def _grid(pair: LogitPair, best: Maximum, added: LogitPair, maximised: Maximised) -> Array:
     """β that hold the maximum of nearly every resample, with and without the added sample."""
     centre = best.beta if 0 < best.beta < math.inf else 0.0
     slope, bend, error = _bends(pair, added, centre) if centre else (0.0, 0.0, math.inf)
@@ -98,7 +98,7 @@ def _grid(pair: Pair, best: Maximum, added: Pair, maximised: Maximised) -> Array
         lowest = centre * math.exp(HEAVY * slope / -bend)
     else:
         copies = round(HEAVY / 2)
-        both = Pair(
+        both = LogitPair(
             *(np.concatenate([a, *[b] * copies]) for a, b in ((pair.one, added.one), (pair.other, added.other)))
         )
         lowest = max(maximised(both), key=lambda each: each.total).beta
@@ -108,7 +108,7 @@ def _grid(pair: Pair, best: Maximum, added: Pair, maximised: Maximised) -> Array
     return np.exp(np.linspace(low, high, max(FEWEST_NODES, math.ceil((high - low) / SPACING) + 1)))
 
 
-def _bends(pair: Pair, added: Pair, beta: float) -> tuple[float, float, float]:
+def _bends(pair: LogitPair, added: LogitPair, beta: float) -> tuple[float, float, float]:
     """In ln β: the slope of the added sample, the bend of F, and the standard error of the maximum."""
     near = [beta * (1 - 1e-4), beta, beta * (1 + 1e-4)]
     below, at, above = pair.terms(near).T

@@ -11,7 +11,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.rounding import rounded as rounded
 from holdfast.core.types import Score, without_interval
 from holdfast.metrics.accuracy import aligned
-from holdfast.metrics.means import DRAWS, Cell, apart, mean_over
+from holdfast.metrics.means import DRAWS, SampledValues, difference_reach, mean_over
 from holdfast.store.rows import Rows
 
 TOGETHER = "a mean of scores without their samples, which alone tell how the scores vary together"
@@ -46,8 +46,8 @@ def difference(one: Score, other: Score, correlation: float = 0.0) -> Score:
     value = one.value - other.value
     if not (one.has_interval and other.has_interval):
         return without_interval(value, min(one.n, other.n), one.why or other.why)
-    low = value - apart(one.value - one.low, other.high - other.value, correlation)
-    high = value + apart(one.high - one.value, other.value - other.low, correlation)
+    low = value - difference_reach(one.value - one.low, other.high - other.value, correlation)
+    high = value + difference_reach(one.high - one.value, other.value - other.low, correlation)
     return Score(value, low, high, min(one.n, other.n))
 
 
@@ -61,4 +61,4 @@ def average_accuracy(runs: Sequence[Rows], *, resamples: int = DRAWS) -> Score:
     if not runs:
         raise HoldfastError("the average over no runs is not defined")
     every = np.arange(len(runs[0]))
-    return mean_over([Cell(every, aligned(rows, runs[0].ids).correct) for rows in runs], draws=resamples)
+    return mean_over([SampledValues(every, aligned(rows, runs[0].ids).correct) for rows in runs], draws=resamples)

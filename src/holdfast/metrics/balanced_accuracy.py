@@ -6,14 +6,14 @@ import numpy as np
 
 from holdfast.core.registry import register
 from holdfast.core.types import Score
-from holdfast.metrics.means import Cell, mean_over
+from holdfast.metrics.means import SampledValues, mean_over
 from holdfast.store.rows import Rows
 
 
 def balanced_accuracy(rows: Rows) -> Score:
     """The mean over classes that have samples, with the interval of `means.mean_over`: classes share no samples."""
     places = [np.flatnonzero(rows.labels == label) for label in np.unique(rows.labels)]
-    return mean_over([Cell(place, rows.correct[place]) for place in places])
+    return mean_over([SampledValues(place, rows.correct[place]) for place in places])
 
 
 @register("metric", "balanced-accuracy", source="Korn & Graubard 1998")

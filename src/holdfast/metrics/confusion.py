@@ -69,25 +69,25 @@ class ConfusionShare:
         if self.label is not None and self.predicted is not None:
             label, predicted = (_index(made.classes, name, rows) for name in (self.label, self.predicted))
             return wilson(int(made.counts[label, predicted]), int(totals[label])) if totals[label] else None
-        pair = largest(made)
+        pair = most_confused(made)
         share = 0.0 if pair is None else float(made.counts[pair] / totals[pair[0]])
         return without_interval(share, len(rows), LARGEST) if len(rows) else None
 
     def in_words(self, rows: Rows) -> str:
         """The pair that is confused most, where none was asked for."""
         made = confusion(rows)
-        pair = largest(made) if self.label is None else None
+        pair = most_confused(made) if self.label is None else None
         return "" if pair is None else f"{made.classes[pair[0]]} taken for {made.classes[pair[1]]}"
 
     def details(self, rows: Rows) -> dict[str, object]:
         """The whole matrix, and the pair that is confused most."""
         made = confusion(rows)
-        pair = largest(made)
+        pair = most_confused(made)
         named = None if pair is None else {"label": made.classes[pair[0]], "predicted": made.classes[pair[1]]}
         return made.record() | {"largest": named}
 
 
-def largest(made: Confusion) -> tuple[int, int] | None:
+def most_confused(made: Confusion) -> tuple[int, int] | None:
     """The label and the wrong answer with the largest share of the label's samples; None where nothing is wrong."""
     totals = made.counts.sum(axis=1) + made.unanswered
     fewest = FEWEST if (totals >= FEWEST).any() else 1

@@ -11,7 +11,7 @@ import numpy as np
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.types import Score, without_interval
 from holdfast.metrics.averages import TOGETHER, difference, mean_of
-from holdfast.metrics.means import Cell, correlation, mean_over, scaled
+from holdfast.metrics.means import SampledValues, correlation_of_means, mean_over, scaled
 
 # error of AlexNet on ImageNet-C, mean of five severities, as released with it (github.com/hendrycks/robustness)
 ALEXNET: Mapping[str, float] = MappingProxyType(
@@ -47,8 +47,8 @@ class CorruptionErrors(NamedTuple):
 class Outcomes(NamedTuple):
     """Which samples are right without a corruption, and by corruption and severity: the samples behind the scores."""
 
-    clean: Cell
-    corrupted: Mapping[str, Sequence[Cell]]
+    clean: SampledValues
+    corrupted: Mapping[str, Sequence[SampledValues]]
 
 
 def corruption_errors(
@@ -94,15 +94,15 @@ def _relative(outcomes: Outcomes, baseline: Mapping[str, float], baseline_clean:
     lost = {name: error - baseline_clean for name, error in baseline.items()}
     cells = _wrong(outcomes, lost)
     ids, right, _ = outcomes.clean
-    clean = Cell(ids, 1 - np.asarray(right, dtype=np.float64))
+    clean = SampledValues(ids, 1 - np.asarray(right, dtype=np.float64))
     total = sum(cell.weight for cell in cells)
-    return scaled(difference(mean_over(cells), mean_over([clean]), correlation(cells, [clean])), total)
+    return scaled(difference(mean_over(cells), mean_over([clean]), correlation_of_means(cells, [clean])), total)
 
 
-def _wrong(outcomes: Outcomes, baseline: Mapping[str, float]) -> list[Cell]:
+def _wrong(outcomes: Outcomes, baseline: Mapping[str, float]) -> list[SampledValues]:
     """Errors, each weighed by its part of the mean over corruptions of error / baseline."""
     return [
-        Cell(ids, 1 - np.asarray(right, dtype=np.float64), 1 / (len(baseline) * len(levels) * error))
+        SampledValues(ids, 1 - np.asarray(right, dtype=np.float64), 1 / (len(baseline) * len(levels) * error))
         for name, error in baseline.items()
         for levels in (outcomes.corrupted[name],)
         for ids, right, _ in levels

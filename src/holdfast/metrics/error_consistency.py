@@ -17,7 +17,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.intervals import CONFIDENCE, share_bounds, z_value
 from holdfast.core.types import Score, without_interval
 from holdfast.metrics.accuracy import aligned
-from holdfast.metrics.means import apart
+from holdfast.metrics.means import difference_reach
 from holdfast.store.rows import Rows
 
 FEWEST = 5  # right and wrong answers of each model
@@ -65,9 +65,9 @@ def _by_disagreement(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> tuple[
     of_expected = z_value() * spread / expected
     middle = float(differ.mean()) or 0.5 / n
     below, above = (math.inf if low <= 0 else math.log(middle / low)), math.log(high / middle)
-    upper = math.inf if math.isinf(below) else apart(below, of_expected, together)
+    upper = math.inf if math.isinf(below) else difference_reach(below, of_expected, together)
     return (
-        1 - middle / expected * math.exp(apart(above, of_expected, together)),
+        1 - middle / expected * math.exp(difference_reach(above, of_expected, together)),
         1 - middle / expected * math.exp(-upper),
     )
 

@@ -14,7 +14,7 @@ from holdfast.store.rows import Rows
 ID = re.compile(r"(?P<anchor>.*?(?P<at>\d+))/(?:[^/|]*?)(?P<frame>\d+)(?P<also>(?:\|\d+)*)")
 
 
-class Frame(NamedTuple):
+class FrameId(NamedTuple):
     """A frame's anchor, how many frames apart they are, and the classes that are right besides the label."""
 
     anchor: str
@@ -22,19 +22,19 @@ class Frame(NamedTuple):
     also: frozenset[int]
 
 
-def frame_of(name: str) -> Frame | None:
+def frame_of(name: str) -> FrameId | None:
     """Reads `video/anchor/frame|class`; None for the id of anything else."""
     found = ID.fullmatch(name)
     if found is None or found["anchor"].count("/") < 1:
         return None
     also = frozenset(int(label) for label in found["also"].split("|")[1:])
-    return Frame(found["anchor"], abs(int(found["frame"]) - int(found["at"])), also)
+    return FrameId(found["anchor"], abs(int(found["frame"]) - int(found["at"])), also)
 
 
 def pm_k(rows: Rows, k: int) -> Score:
     """Share of anchors that are right together with every frame at most `k` away; an image alone is its own anchor."""
     read = [frame_of(name) for name in rows.ids]
-    frames = [frame or Frame(name, 0, frozenset()) for name, frame in zip(rows.ids, read, strict=True)]
+    frames = [frame or FrameId(name, 0, frozenset()) for name, frame in zip(rows.ids, read, strict=True)]
     if rows.footer.is_partial and any(read):
         raise HoldfastError(
             f"pm-{k} needs every frame, run {rows.footer.key} has {rows.footer.n} of {rows.footer.population}",

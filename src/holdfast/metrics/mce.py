@@ -10,7 +10,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.registry import register
 from holdfast.core.types import Score
 from holdfast.metrics.corruption_error import ALEXNET, ALEXNET_CLEAN, CorruptionErrors, Outcomes, corruption_errors
-from holdfast.metrics.means import Cell
+from holdfast.metrics.means import SampledValues
 from holdfast.metrics.scopes import ModelRuns
 from holdfast.store.footer import Footer
 
@@ -106,9 +106,9 @@ def _clean(runs: ModelRuns, scenarios: Sequence[str]) -> str:
     return clean[0]
 
 
-def _cell(runs: ModelRuns, scenario: str) -> Cell:
+def _cell(runs: ModelRuns, scenario: str) -> SampledValues:
     rows = runs.rows(scenario)
-    return Cell(np.asarray(rows.ids), rows.correct)
+    return SampledValues(np.asarray(rows.ids), rows.correct)
 
 
 def _named(runs: ModelRuns, scenarios: Sequence[str]) -> Mapping[str, list[str]]:

@@ -21,7 +21,7 @@ FEWEST = 10  # samples, for a mean of numbers without a largest
 AT_ONCE = 2_000_000  # weights held in memory: 16 MB
 
 
-class Cell(NamedTuple):
+class SampledValues(NamedTuple):
     """What was measured on some samples: `values` in [0, 1], one for each of `ids`; it counts `weight` in the mean."""
 
     ids: ArrayLike
@@ -30,7 +30,12 @@ class Cell(NamedTuple):
 
 
 def mean_over(
-    cells: Sequence[Cell], *, confidence: float = CONFIDENCE, more: float = 0.0, draws: int = DRAWS, seed: int = 0
+    cells: Sequence[SampledValues],
+    *,
+    confidence: float = CONFIDENCE,
+    more: float = 0.0,
+    draws: int = DRAWS,
+    seed: int = 0,
 ) -> Score:
     """The weighted mean of cells over their samples; n counts the samples, once however many cells they are in.
 
@@ -61,7 +66,7 @@ def mean_over(
 def mean_of_values(values: ArrayLike, *, draws: int = DRAWS) -> Score:
     """The mean of one number in [0, 1] per sample."""
     array = np.asarray(values, dtype=np.float64)
-    return mean_over([Cell(np.arange(len(array)), array)], draws=draws)
+    return mean_over([SampledValues(np.arange(len(array)), array)], draws=draws)
 
 
 def mean_of_sizes(values: ArrayLike, *, draws: int = DRAWS, seed: int = 0) -> Score:
@@ -88,7 +93,7 @@ def mean_of_sizes(values: ArrayLike, *, draws: int = DRAWS, seed: int = 0) -> Sc
     return Score(mean, min(mean, mean - float(above) * spread), max(mean, mean - float(below) * spread), n)
 
 
-def apart(one: float, other: float, correlation: float) -> float:
+def difference_reach(one: float, other: float, correlation: float) -> float:
     """How far a difference reaches whose two parts reach so far and vary together by `correlation`."""
     return math.sqrt(max(one * one - 2 * correlation * one * other + other * other, 0.0))
 
@@ -98,7 +103,7 @@ def scaled(score: Score, factor: float) -> Score:
     return Score(factor * score.value, factor * score.low, factor * score.high, score.n, score.why)
 
 
-def correlation(one: Sequence[Cell], other: Sequence[Cell]) -> float:
+def correlation_of_means(one: Sequence[SampledValues], other: Sequence[SampledValues]) -> float:
     """How two means vary together, by the samples that both rest on; 0 where one of them does not vary."""
     ids, moves = [], []
     for cells in (one, other):
@@ -135,7 +140,7 @@ class _Samples(NamedTuple):
         return in_all and bool((np.abs(self.values - 0.5) > 0.5 - 1e-12).all())
 
 
-def _normal(cells: Sequence[Cell]) -> list[_Cell]:
+def _normal(cells: Sequence[SampledValues]) -> list[_Cell]:
     """The cells that have samples; their weights sum to 1."""
     kept = [_Cell(np.asarray(ids), np.asarray(values, dtype=np.float64), weight) for ids, values, weight in cells]
     kept = [cell for cell in kept if len(cell.values)]
@@ -164,10 +169,10 @@ def _effective(cells: Sequence[_Cell], samples: _Samples, value: float, confiden
     if spread == 0 or samples.is_share:
         return alike
     moved = np.zeros(n)
-    variance, shares, inner, apart = 0.0, 0.0, 0.0, 0.0
+    variance, shares, inner, separate = 0.0, 0.0, 0.0, 0.0
     for (_, values, share), place in zip(cells, samples.places, strict=True):
         size, mean = len(values), float(values.mean())
-        apart += share**2 / size
+        separate += share**2 / size
         if size == 1:  # no variance of its own: that of all
             shares, inner, variance = shares + share * spread, inner + share * spread, variance + share**2 * spread
             continue
@@ -176,7 +181,7 @@ def _effective(cells: Sequence[_Cell], samples: _Samples, value: float, confiden
         shares += share * mean * (1 - mean) * grown
         inner += share * float(values.var()) * grown
     # errors seen in large cells alone are to be expected in small ones, where each counts for more
-    variance = max(variance + float((moved**2).sum()), inner * apart)
+    variance = max(variance + float((moved**2).sum()), inner * separate)
     # estimated from few samples: as wide as Student's t asks for, to first order
     variance *= 1 + (z_value(confidence) ** 2 + 1) / (2 * max(n - 1, 1))
     seen = alike  # where nothing varied: the next sample may

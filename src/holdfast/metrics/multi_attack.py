@@ -19,7 +19,7 @@ from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.refs import parse_ref
 from holdfast.core.types import Score, without_interval
 from holdfast.metrics.difference_tests import exact_bounds
-from holdfast.metrics.means import DRAWS, Cell, mean_over, scaled
+from holdfast.metrics.means import DRAWS, SampledValues, mean_over, scaled
 
 Array = NDArray[np.float64]
 
@@ -54,7 +54,7 @@ class Battery:
     best: Array
     n: int = 0
     best_n: int = 0
-    outcomes: tuple[Cell, ...] = ()
+    outcomes: tuple[SampledValues, ...] = ()
 
     def __post_init__(self) -> None:
         assert len(self.entries) == len(self.accuracies) == len(self.best), "one accuracy of each kind per entry"
@@ -87,7 +87,7 @@ class Battery:
         )
 
     @property
-    def cells(self) -> tuple[Cell, ...]:
+    def cells(self) -> tuple[SampledValues, ...]:
         """The samples behind every accuracy, right or wrong.
 
         Where only counts are known, the attacks count as nested: a sample that one breaks is broken by every attack
@@ -96,7 +96,7 @@ class Battery:
         if self.outcomes:
             return self.outcomes
         every = np.arange(self.n)
-        return tuple(Cell(every, every < round(accuracy * self.n)) for accuracy in self.accuracies)
+        return tuple(SampledValues(every, every < round(accuracy * self.n)) for accuracy in self.accuracies)
 
     @property
     def attacks(self) -> tuple[str, ...]:
@@ -128,7 +128,7 @@ def battery(
     *,
     n: int = 0,
     best_n: int = 0,
-    outcomes: Mapping[Strength, Cell] | None = None,
+    outcomes: Mapping[Strength, SampledValues] | None = None,
 ) -> Battery:
     """The cells of a model over the attacks that `best` has; what only the model has is left out."""
     entries = tuple(best)

@@ -81,7 +81,7 @@ def lines(
         if (not models or footer.model in models) and (not scenarios or footer.scenario in scenarios)
     ]
     if best_only:
-        chosen = largest(chosen)
+        chosen = largest_selection(chosen)
     chosen.sort(
         key=lambda footer: (
             *(footer.dataset, footer.model, len(footer.changes), footer.scenario),
@@ -97,7 +97,7 @@ def _counted(store: Store, footer: Footer) -> Line | None:
     return None if rows is None else line(rows)
 
 
-def largest(footers: Iterable[Footer]) -> list[Footer]:
+def largest_selection(footers: Iterable[Footer]) -> list[Footer]:
     """Of one measurement on several choices of samples, the largest."""
     best: dict[str, Footer] = {}
     for footer in footers:

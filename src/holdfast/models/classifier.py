@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import NamedTuple, TypeGuard
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.refs import Ref
 from holdfast.core.registry import registry
-from holdfast.core.types import Classifier, ModelCard
+from holdfast.core.types import Classifier, FastVersion, ModelCard
 
 Numbers = None | tuple[float, ...]
 PROBE_SHAPES = tuple((channels, size) for size in (32, 28, 224, 64, 96, 299) for channels in (3, 1))
@@ -26,13 +26,13 @@ class TorchClassifier(nn.Module):
 
     `was_training` remembers whether any part of the network was in training mode when it was wrapped. Making one
     changes nothing in the network. One that is `live` is somebody's own module: it answers in evaluation mode and is
-    left as it was; `borrowed` puts it into that mode for a while. `rough`, where there is one, answers quicker in lower
+    left as it was; `borrowed` puts it into that mode for a while. `fast`, where there is one, answers quicker in lower
     precision: for gradients, never for scores.
     """
 
     live = False
 
-    rough: Callable[[Tensor], Tensor] | None = None
+    fast: FastVersion | None = None
     label_map: str = ""  # digest of the map that its logits go through, where there is one
 
     def __init__(self, net: nn.Module, card: ModelCard) -> None:

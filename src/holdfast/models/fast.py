@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from holdfast.core.rounding import percent
+from holdfast.core.types import FastVersion
 from holdfast.models.classifier import TorchClassifier
 from holdfast.models.compiling import Compilation, Function, asked, in_half
 from holdfast.models.lengths import Lengths, Padded, is_capturing, padded
@@ -42,12 +43,14 @@ class UnlikeError(RuntimeError):
     """The fast version answers unlike the model."""
 
 
-class FastModel:
+class FastModel(FastVersion):
     """Logits in float16 arithmetic, with gradients in float32. `words` describe how they are computed.
 
     It is asked in few `lengths`. Where much is ahead of it (`expect`), another process compiles it for the length in
     use, and it takes that over when it is ready and proves as good and faster (`improve`); `notes` say why not.
     """
+
+    lengths: Lengths
 
     def __init__(self, model: TorchClassifier, images: Tensor, *, width: int, speed: Speed) -> None:
         """`images`: real ones, to try it on, as many as it will be asked about at once."""
@@ -55,15 +58,13 @@ class FastModel:
         net = copy.deepcopy(model.net).eval()
         without_norms = folded(net)
         self.words = "float16, first layer float32" + ", norms folded" * (without_norms is not net)
-        self.weak: frozenset[Hashable] = frozenset()
         first = first_layer(model.net, images[:width])
         self.plain = in_float16(net, first)
         self.with_gradients = self.plain if without_norms is net else in_float16(without_norms, first)
         self.speed, self.images = speed, images[:width]
         self.records = speed in ("graph", "compile")
-        self.replays: object = None
         self.lengths = Lengths()
-        self.judge = Padded(model)
+        self.exact = Padded(model)
         self.compiled: dict[tuple[int, bool], Function] = {}
         self.compiling: Compilation | None = None
         self.attempted: set[bool] = set()

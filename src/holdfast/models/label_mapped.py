@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import overload
 
@@ -11,7 +10,7 @@ from torch import Tensor, nn
 
 from holdfast.core.labels import LabelMap
 from holdfast.core.refs import digest
-from holdfast.core.types import Classifier
+from holdfast.core.types import Classifier, FastVersion, fast_version_of
 from holdfast.models.classifier import TorchClassifier, device_of
 
 BELOW = 10.0  # logits between the lowest real answer and a class that the model does not know
@@ -84,14 +83,14 @@ class Answers(nn.Module):
 
 
 class Answering:
-    """A classifier that is no network, with its logits mapped; its `rough` version, where it has one, too."""
+    """A classifier that is no network, with its logits mapped; its `fast` version, where it has one, too."""
 
     def __init__(self, model: Classifier, answers: LabelMap) -> None:
         self.model, self.answers = model, Answers(answers)
         self.card = replace(model.card, classes=answers.classes)
         self.label_map = map_digest(answers, getattr(model, "label_map", ""))
-        rough = getattr(model, "rough", None)
-        self.rough = None if rough is None else RoughAnswering(rough, self.answers)
+        fast = fast_version_of(model)
+        self.fast = None if fast is None else FastAnswering(fast, self.answers)
 
     def __call__(self, images: Tensor) -> Tensor:
         logits = self.model(images)
@@ -99,14 +98,11 @@ class Answering:
         return mapped
 
 
-class RoughAnswering:
-    """A rough version with its logits mapped; recordings are its own."""
+class FastAnswering(FastVersion):
+    """A fast version with its logits mapped; recordings are its own."""
 
-    def __init__(self, rough: Callable[[Tensor], Tensor], answers: Answers) -> None:
-        self.inner, self.answers = rough, answers
-        self.words = str(getattr(rough, "words", "lower precision"))
-        self.records = bool(getattr(rough, "records", False))
-        self.replays: object = None
+    def __init__(self, fast: FastVersion, answers: Answers) -> None:
+        self.inner, self.answers, self.records = fast, answers, fast.records
 
     def __call__(self, images: Tensor) -> Tensor:
         logits = self.inner(images)

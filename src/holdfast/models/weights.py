@@ -20,7 +20,7 @@ from holdfast.models.header import damaged
 State = Mapping[str, Tensor]
 TORCH_FILES = (".pt", ".pth", ".bin", ".ckpt", ".tar")
 NESTED = ("state_dict", "model", "model_state_dict", "net")
-PREFIXES = ("module.", "_orig_mod.")  # DataParallel and torch.compile put them before every name
+PREFIXES = ("module.", "_orig_mod.", "model.")  # DataParallel, torch.compile and wrappers put them before every name
 SHOWN = 3
 
 
@@ -46,14 +46,19 @@ def architecture(text: str, *, classes: int | None = None) -> Architecture:
     return Architecture(net.eval(), ref)
 
 
-def read_state(path: Path) -> State:
-    """The tensors of a weights file by name: `.safetensors`, or a torch file read with `weights_only=True`."""
+def read_state(path: Path, *, first: str | None = None) -> State:
+    """The tensors of a weights file by name: `.safetensors`, or a torch file read with `weights_only=True`.
+
+    `first`: the entry to take where a torch file has several state dicts.
+    """
     if not path.is_file():
         raise Misuse(f"there is no weights file `{path}`", hint="a relative path starts at the current folder")
     if path.suffix == ".safetensors":
         return _read_safetensors(path)
     if path.suffix in TORCH_FILES:
-        return _unprefixed(_state_in(_read_torch(path), path))
+        content = _read_torch(path)
+        inside = content.get(first, content) if first is not None and isinstance(content, Mapping) else content
+        return _unprefixed(_state_in(inside, path))
     raise Misuse(f"`{path.name}` is no weights file", hint=f"weights end in .safetensors or {', '.join(TORCH_FILES)}")
 
 

@@ -12,7 +12,7 @@ from holdfast.core.types import Score
 from holdfast.site import svg, wording
 
 
-class Rival(NamedTuple):
+class OtherScore(NamedTuple):
     """Another model on the same bar, by its letter."""
 
     letter: str
@@ -20,7 +20,7 @@ class Rival(NamedTuple):
     score: Score
 
 
-def bar(score: Score, *, partial: bool, rivals: Sequence[Rival] = (), scale: bool = False) -> Markup:
+def bar(score: Score, *, partial: bool, rivals: Sequence[OtherScore] = (), scale: bool = False) -> Markup:
     """One share with its interval; hollow and dashed when it rests on a part of the samples."""
     middle = 31 if rivals else 9
     height = middle + (26 if scale else 9)
@@ -36,7 +36,7 @@ def bar(score: Score, *, partial: bool, rivals: Sequence[Rival] = (), scale: boo
             )
     for one, x in zip(rivals, _apart([rival.score.value for rival in rivals]), strict=True):
         group = svg.node(root, "g", class_="rival")
-        svg.node(group, "title", f"{one.name}: {wording.percent(one.score)} ({wording.interval(one.score)})")
+        svg.node(group, "title", f"{one.name}: {wording.with_bounds(one.score)}")
         at = _share(one.score.value)
         svg.node(group, "line", x1=at, x2=at, y1=middle - 8, y2=middle + 5, class_="tick")
         svg.node(group, "text", one.letter, x=_share(x), y=middle - 13, text_anchor="middle")
@@ -50,13 +50,14 @@ def bar(score: Score, *, partial: bool, rivals: Sequence[Rival] = (), scale: boo
     return svg.markup(root)
 
 
-def _description(score: Score, partial: bool, rivals: Sequence[Rival]) -> str:
-    said = f"{wording.percent(score)}, interval {wording.interval(score)}{', part of the samples' if partial else ''}"
-    return "; ".join([said, *(f"{rival.name} {wording.percent(rival.score)}" for rival in rivals)])
+def _description(score: Score, partial: bool, rivals: Sequence[OtherScore]) -> str:
+    part = ", part of the samples" if partial else ""
+    own = f"{wording.percent_text(score)}, interval {wording.interval_text(score)}{part}"
+    return "; ".join([own, *(f"{rival.name} {wording.percent_text(rival.score)}" for rival in rivals)])
 
 
 def _apart(shares: list[float]) -> list[float]:
-    return svg.spread(shares, gap=0.03, low=0.01, high=0.99)
+    return svg.spread_apart(shares, gap=0.03, low=0.01, high=0.99)
 
 
 def _share(value: float) -> str:

@@ -11,16 +11,17 @@ from pathlib import Path
 
 import jinja2
 
-from holdfast.boards.board_list import Unmade, board_suites, filled_by
+from holdfast.boards.board_list import BrokenSuite, board_suites, filled_by
+from holdfast.boards.board_text import board_latex, cell_text
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_text import json_text
 from holdfast.core.suites import Suite
-from holdfast.site import cells, folder, wording
+from holdfast.site import site_folder, wording
 from holdfast.site.board_pages import BoardPage, board_page
 from holdfast.site.policy import plotly_script as _plotly
-from holdfast.site.reading import Reading, stamp
-from holdfast.site.report import Place, environment, report_html
+from holdfast.site.report import BoardRank, report_html, template_environment
 from holdfast.site.scripts import inline_json, script
+from holdfast.site.site_store import SiteStore, stamp
 from holdfast.site.slugs import slug
 from holdfast.site.sources import paper
 from holdfast.store.exporting import csv_text
@@ -45,13 +46,13 @@ NO_PLOTLY = "The plots are left out: plotly is not installed. `pip install plotl
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class IndexedModel:
     """A model on the index that the store has rows of: measured here, or imported as predictions of others."""
 
     name: str
     runs: int
     newest: str
-    places: tuple[Place, ...]
+    places: tuple[BoardRank, ...]
     file: str | None
     problem: str | None
     is_imported: bool = False
@@ -64,7 +65,7 @@ class Site:
     out: Path
     stamp: str
     boards: list[BoardPage] = field(default_factory=list)
-    models: list[Model] = field(default_factory=list)
+    models: list[IndexedModel] = field(default_factory=list)
     problems: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     reused: int = 0
@@ -82,7 +83,7 @@ class Site:
         }
 
 
-def build(
+def build_site(
     store: Store,
     out: Path,
     *,
@@ -96,12 +97,12 @@ def build(
     in `out` if not given. `is_live` makes pages that look for newer ones.
     """
     earlier = before or out
-    known = folder.contents(earlier) or folder.Contents()
-    folder.contents(out)
+    known = site_folder.contents(earlier) or site_folder.SiteContents()
+    site_folder.contents(out)
     site = Site(out, stamp(store))
-    reading = Reading(store)
+    reading = SiteStore(store)
     maker = _Maker(site, reading, own, earlier, known, is_live)
-    site.files = folder.write(maker.files(), out, reports=maker.reports).files
+    site.files = site_folder.write(maker.files(), out, reports=maker.reports).files
     site.lacks_files = reading.lacks_files
     return site
 
@@ -112,10 +113,10 @@ class _Maker:
     def __init__(
         self,
         site: Site,
-        store: Reading,
+        store: SiteStore,
         own: Sequence[str],
         earlier: Path,
-        known: folder.Contents,
+        known: site_folder.SiteContents,
         is_live: bool,
     ) -> None:
         self.site, self.store, self.own = site, store, own
@@ -143,7 +144,7 @@ class _Maker:
 
     def _suites(self) -> Iterator[Suite]:
         for suite in board_suites(self.store, own=self.own):
-            if isinstance(suite, Unmade):
+            if isinstance(suite, BrokenSuite):
                 self.site.failed[suite.name] = suite.problem
             else:
                 yield suite
@@ -155,7 +156,7 @@ class _Maker:
         downloads = {
             "CSV": (f"{name}.csv", csv_text(records)),
             "JSON": (f"{name}.json", _json(about, records)),
-            "LaTeX": (f"{name}.tex", cells.latex(page.board)),
+            "LaTeX": (f"{name}.tex", board_latex(page.board)),
         }
         for file, text in downloads.values():
             yield f"downloads/{file}", _bytes(text)
@@ -193,9 +194,9 @@ class _Maker:
             on_index = tuple(place.seen_from("") for place in places)
             is_imported = all(footer.is_imported for footer in footers)
             known = None if problem else file
-            self.site.models.append(Model(model, len(footers), newest, on_index, known, problem, is_imported))
+            self.site.models.append(IndexedModel(model, len(footers), newest, on_index, known, problem, is_imported))
 
-    def _report(self, file: str, print_: str, model: str, places: Sequence[Place], beside: Sequence[str]) -> bytes:
+    def _report(self, file: str, print_: str, model: str, places: Sequence[BoardRank], beside: Sequence[str]) -> bytes:
         if self.known.reports.get(file) == print_ and (self.earlier / file).is_file():
             data = (self.earlier / file).read_bytes()
             if hashlib.sha256(data).hexdigest()[:16] == self.known.files.get(file):
@@ -249,7 +250,7 @@ class _Maker:
         )
 
 
-def _places(boards: Sequence[BoardPage], model: str) -> tuple[Place, ...]:
+def _places(boards: Sequence[BoardPage], model: str) -> tuple[BoardRank, ...]:
     """Where a measured model stands, as its report links to it."""
     found = []
     for page in boards:
@@ -257,7 +258,7 @@ def _places(boards: Sequence[BoardPage], model: str) -> tuple[Place, ...]:
             if model in entry.names and (entry.is_measured or "imported" in entry.every_origin):
                 ranked = sum(one.rank is not None for one in page.board.entries)
                 standing = "incomplete" if entry.rank is None else f"{entry.rank} of {ranked}"
-                found.append(Place(page.suite.title, f"../{page.file}", standing))
+                found.append(BoardRank(page.suite.title, f"../{page.file}", standing))
     return tuple(found)
 
 
@@ -287,8 +288,8 @@ def _code() -> str:
 
 @cache
 def _environment() -> jinja2.Environment:
-    made = environment()
-    made.globals.update(inline_json=inline_json, cell_text=cells.text)
+    made = template_environment()
+    made.globals.update(inline_json=inline_json, cell_text=cell_text)
     return made
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from holdfast.core.refs import parse_ref
 from holdfast.core.values import Value, number_text, value_text
-from holdfast.site.wording import listed
+from holdfast.site.wording import joined_words
 from holdfast.store.footer import ChangeRecord, Footer
 
 GROUPS = ("undisturbed", "corrupted", "attacked", "both")
@@ -20,7 +20,7 @@ SWEEP = "sweep"
 SEARCHED = "searched"  # marks a search over radii read at one of them: `sweep`, or `minimal` for a minimal attack
 
 
-class Axis(NamedTuple):
+class StrengthAxis(NamedTuple):
     """The argument of one change along which a line may be drawn."""
 
     change: int
@@ -35,7 +35,7 @@ def group(footer: Footer) -> str:
     return "corrupted" if attacks == 0 else "attacked" if attacks == len(footer.changes) else "both"
 
 
-def condition(footer: Footer, *, without: Axis | None = None) -> str:
+def condition(footer: Footer, *, without: StrengthAxis | None = None) -> str:
     """The same for two models that met the same images, whatever they are. `without` leaves one argument out."""
     changes = [
         [change.kind, change.name, change.version, _args(change, without if without and without.change == i else None)]
@@ -44,15 +44,18 @@ def condition(footer: Footer, *, without: Axis | None = None) -> str:
     return json.dumps([footer.dataset, footer.data, footer.seed, changes], sort_keys=True)
 
 
-def trail(footer: Footer) -> tuple[str, ...]:
+def change_names(footer: Footer) -> tuple[str, ...]:
     """The dataset and the names of the changes: what must agree before anything else can."""
     return (footer.dataset, footer.data, *(change.name for change in footer.changes))
 
 
-def axes(footer: Footer) -> list[Axis]:
+def axes(footer: Footer) -> list[StrengthAxis]:
     """The numeric severities and radii of a run."""
     return [
-        Axis(i, name) for name in AXES for i, change in enumerate(footer.changes) if is_number(change.args.get(name))
+        StrengthAxis(i, name)
+        for name in AXES
+        for i, change in enumerate(footer.changes)
+        if is_number(change.args.get(name))
     ]
 
 
@@ -61,7 +64,7 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def place(footer: Footer, axis: Axis) -> float:
+def strength_on(footer: Footer, axis: StrengthAxis) -> float:
     """Where on the axis a run lies."""
     return float(footer.changes[axis.change].args[axis.name])
 
@@ -72,7 +75,7 @@ def in_levels(footer: Footer) -> bool:
     return any(isinstance(radius, float) and number_text(radius).endswith("/255") for radius in radii)
 
 
-def words(footer: Footer, *, without: Axis | None = None) -> str:
+def change_text(footer: Footer, *, without: StrengthAxis | None = None) -> str:
     """`fog at severity 3, then pgd-linf at radius 8/255, steps 10`"""
     said = [
         _said(change, without if without and without.change == i else None) for i, change in enumerate(footer.changes)
@@ -80,11 +83,11 @@ def words(footer: Footer, *, without: Axis | None = None) -> str:
     return THEN.join(said) or "undisturbed"
 
 
-def labels(footers: Sequence[Footer], *, without: Axis | None = None) -> list[str]:
+def labels(footers: Sequence[Footer], *, without: StrengthAxis | None = None) -> list[str]:
     """What to call each run; runs that read alike also say in what they differ."""
     alike: dict[tuple[str, str], list[int]] = defaultdict(list)
     for i, footer in enumerate(footers):
-        alike[footer.dataset, words(footer, without=without)].append(i)
+        alike[footer.dataset, change_text(footer, without=without)].append(i)
     named = [""] * len(footers)
     for (_, said), some in alike.items():
         differing = _differing([footers[i] for i in some], without) if len(some) > 1 else [""]
@@ -93,9 +96,9 @@ def labels(footers: Sequence[Footer], *, without: Axis | None = None) -> list[st
     return named
 
 
-def order(footer: Footer) -> tuple[Any, ...]:
+def reading_order(footer: Footer) -> tuple[Any, ...]:
     """Datasets as they are named; undisturbed first, then by change and strength."""
-    strengths = tuple(place(footer, axis) for axis in axes(footer))
+    strengths = tuple(strength_on(footer, axis) for axis in axes(footer))
     names = tuple(change.name for change in footer.changes)
     return (
         footer.dataset,
@@ -108,22 +111,22 @@ def order(footer: Footer) -> tuple[Any, ...]:
     )
 
 
-def plain(value: Any) -> Value:
+def as_tuples(value: Any) -> Value:
     """An argument as it was before JSON made lists of its tuples."""
-    return tuple(plain(item) for item in value) if isinstance(value, list | tuple) else value
+    return tuple(as_tuples(item) for item in value) if isinstance(value, list | tuple) else value
 
 
-def _said(change: ChangeRecord, without: Axis | None) -> str:
+def _said(change: ChangeRecord, without: StrengthAxis | None) -> str:
     if change.name == SWEEP:
         return _sweep_said(change)
     given = parse_ref(change.text)
     hidden = without.name if without else None
     strengths = [
-        f"{name} {value_text(plain(change.args[name]))}" for name in AXES if name in change.args and name != hidden
+        f"{name} {value_text(as_tuples(change.args[name]))}" for name in AXES if name in change.args and name != hidden
     ]
     others = [value_text(value) for value in given.positional]
     others += [f"{name} {value_text(value)}" for name, value in given.keywords.items() if name not in AXES]
-    said = f"{change.name} at {listed(strengths)}" if strengths else change.name
+    said = f"{change.name} at {joined_words(strengths)}" if strengths else change.name
     how = f" ({change.args[SEARCHED]})" if SEARCHED in change.args else ""
     return ", ".join([said, *others]) + how
 
@@ -139,7 +142,7 @@ def _sweep_said(change: ChangeRecord) -> str:
     return ", ".join([f"sweep of {inner.name}", *given, *how, f"over {len(grid)} radii {span}"])
 
 
-def _differing(footers: Sequence[Footer], without: Axis | None) -> list[str]:
+def _differing(footers: Sequence[Footer], without: StrengthAxis | None) -> list[str]:
     facts = [_facts(footer, without) for footer in footers]
     names = list(dict.fromkeys(name for known in facts for name in known))
     telling = [name for name in names if len({known.get(name) for known in facts}) > 1]
@@ -147,7 +150,7 @@ def _differing(footers: Sequence[Footer], without: Axis | None) -> list[str]:
     return [f" [{text or f'run {footer.key}'}]" for text, footer in zip(said, footers, strict=True)]
 
 
-def _facts(footer: Footer, without: Axis | None) -> dict[str, str]:
+def _facts(footer: Footer, without: StrengthAxis | None) -> dict[str, str]:
     facts = {
         "seed": str(footer.seed),
         "weights": footer.weights[:8] or "unknown",
@@ -162,6 +165,6 @@ def _facts(footer: Footer, without: Axis | None) -> dict[str, str]:
     return facts
 
 
-def _args(change: ChangeRecord, without: Axis | None) -> dict[str, str]:
+def _args(change: ChangeRecord, without: StrengthAxis | None) -> dict[str, str]:
     hidden = without.name if without else None
-    return {name: value_text(plain(value)) for name, value in change.args.items() if name != hidden}
+    return {name: value_text(as_tuples(value)) for name, value in change.args.items() if name != hidden}

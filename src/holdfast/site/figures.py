@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
-from holdfast.site import lines, wording
-from holdfast.site.bars import Rival, bar
-from holdfast.site.findings import Findings, Measured
+from holdfast.site import line_charts, wording
+from holdfast.site.bars import OtherScore, bar
 from holdfast.site.headline import Headline, headline
+from holdfast.site.model_results import MeasuredRun, ModelResults
 from holdfast.site.series import Series, series, unjoined, without_common_end
-from holdfast.site.summary import TOPICS
+from holdfast.site.statements import TOPICS
 
 WIDTHS = (1160, 358)  # a laptop's column and a phone's: text in a chart does not shrink with it
 PANEL, WIDE_PANEL, MANY = 204, 300, 4
@@ -33,7 +33,7 @@ class Panel:
 class Bar:
     """A run off every line, drawn as a bar."""
 
-    run: Measured
+    run: MeasuredRun
     drawing: Markup
 
 
@@ -53,12 +53,12 @@ class Figure:
         return len(self.panels) >= MANY
 
 
-def letters(found: Findings) -> dict[str, str]:
+def letters(found: ModelResults) -> dict[str, str]:
     """The other models that are drawn, each with its letter."""
     return dict(zip(found.others, LETTERS, strict=False))
 
 
-def figures(found: Findings) -> list[Figure]:
+def report_figures(found: ModelResults) -> list[Figure]:
     """Every chart of the page, in reading order."""
     made: list[Figure] = []
     for dataset, runs in found.datasets.items():
@@ -84,10 +84,10 @@ def _lines(
     reference = clean.run.accuracy if clean is not None else None
     rivals = {model: letter for model, letter in known.items() if any(model in one.others for one in along)}
     in_one = along[0].axis == "severity" and len(along) > 1
-    each = bool(rivals) or len(along) > lines.DISTINCT or not in_one
+    each = bool(rivals) or len(along) > line_charts.DISTINCT or not in_one
     along, always = without_common_end(along)
     overviews = [
-        lines.overview(along, clean=reference, width=width, name=f"{name}-{width}", title=title)
+        line_charts.overview(along, clean=reference, width=width, name=f"{name}-{width}", title=title)
         for width in WIDTHS
         if in_one
     ]
@@ -95,8 +95,8 @@ def _lines(
     panels = [
         Panel(
             label=one.label,
-            lowest=f"{wording.percent(one.lowest.score)} at {one.lowest.where}",
-            drawing=lines.panel(one, clean=reference, letters=rivals, name=f"{name}-panel-{i}", width=width),
+            lowest=f"{wording.percent_text(one.lowest.score)} at {one.lowest.where}",
+            drawing=line_charts.panel(one, clean=reference, letters=rivals, name=f"{name}-panel-{i}", width=width),
             partial=any(point.partial for point in one.measured),
         )
         for i, one in enumerate(sorted(along, key=lambda one: one.label))
@@ -112,11 +112,11 @@ def _lines(
     )
 
 
-def _bars(title: str, runs: Sequence[Measured], known: Mapping[str, str]) -> Figure:
+def _bars(title: str, runs: Sequence[MeasuredRun], known: Mapping[str, str]) -> Figure:
     made, met = [], set()
     for run in runs:
         rivals = [
-            Rival(known[other.footer.model], other.footer.model, other.accuracy)
+            OtherScore(known[other.footer.model], other.footer.model, other.accuracy)
             for other in run.beside
             if other.footer.model in known and other.accuracy.n
         ]
@@ -127,10 +127,8 @@ def _bars(title: str, runs: Sequence[Measured], known: Mapping[str, str]) -> Fig
 
 def _note(along: Sequence[Series], in_one: bool, each: bool) -> str:
     said = []
-    if in_one and len(along) > lines.DISTINCT:
-        said.append(
-            f"The {lines.PICKED_OUT} lowest of {len(along)} lines are picked out; intervals are in the panels below."
-        )
+    if in_one and len(along) > line_charts.DISTINCT:
+        said.append(f"The {line_charts.PICKED_OUT} lowest of {len(along)} lines are coloured; panels show intervals.")
     gaps = sum(any(point is None for point in one.own) for one in along)
     if gaps:
         is_dotted = "is" if gaps == 1 else "are"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from holdfast.core.types import Score
-from holdfast.site.conditions import Axis, axes, condition, place, words
-from holdfast.site.findings import Measured
+from holdfast.site.conditions import StrengthAxis, axes, change_text, condition, strength_on
+from holdfast.site.model_results import MeasuredRun
 
 HALF = 0.5
 
@@ -23,7 +23,7 @@ class HalfLost:
     which less than half is (inf). Of the shape between measured radii it assumes only that more radius loses more.
     """
 
-    runs: tuple[Measured, ...]
+    runs: tuple[MeasuredRun, ...]
     radius: Score | None
 
     @property
@@ -33,33 +33,33 @@ class HalfLost:
     @property
     def attack(self) -> str:
         """What the runs share: `pgd-linf, steps 10`."""
-        return words(self.last.footer, without=_radius_axis(self.last))
+        return change_text(self.last.footer, without=_radius_axis(self.last))
 
     @property
-    def last(self) -> Measured:
+    def last(self) -> MeasuredRun:
         return self.runs[-1]
 
 
-def half_lost(runs: Sequence[Measured]) -> HalfLost | None:
+def half_lost(runs: Sequence[MeasuredRun]) -> HalfLost | None:
     """From the attack under which half is lost, of several the one at most radii, then the one that leaves least.
 
     Where it is lost under none, from the one that went furthest; None where nothing says what was right.
     """
-    lines: dict[tuple[str, str, str], dict[float, Measured]] = {}
+    lines: dict[tuple[str, str, str], dict[float, MeasuredRun]] = {}
     for run in runs:
         axis = _radius_axis(run)
         if axis is not None and run.kept is not None and run.kept.n:
             key = (condition(run.footer, without=axis), run.footer.weights, run.footer.model_full)
-            lines.setdefault(key, {})[place(run.footer, axis)] = run
+            lines.setdefault(key, {})[strength_on(run.footer, axis)] = run
     if not lines:
         return None
     return min((_of_line([line[radius] for radius in sorted(line)]) for line in lines.values()), key=_rank)
 
 
-def radius_of(run: Measured) -> float:
+def radius_of(run: MeasuredRun) -> float:
     """The radius of the run's attack; NaN where it has none."""
     axis = _radius_axis(run)
-    return math.nan if axis is None else place(run.footer, axis)
+    return math.nan if axis is None else strength_on(run.footer, axis)
 
 
 def crossing(radii: Sequence[float], shares: Sequence[float]) -> float:
@@ -72,7 +72,7 @@ def crossing(radii: Sequence[float], shares: Sequence[float]) -> float:
     return math.inf
 
 
-def _of_line(runs: Sequence[Measured]) -> HalfLost:
+def _of_line(runs: Sequence[MeasuredRun]) -> HalfLost:
     radii = [0.0, *(radius_of(run) for run in runs)]
     kept = [run.kept for run in runs if run.kept is not None]
     n = min(score.n for score in kept)
@@ -85,7 +85,7 @@ def _of_line(runs: Sequence[Measured]) -> HalfLost:
     return HalfLost(tuple(runs), Score(value, low, high, n))
 
 
-def _radius_axis(run: Measured) -> Axis | None:
+def _radius_axis(run: MeasuredRun) -> StrengthAxis | None:
     return next((axis for axis in reversed(axes(run.footer)) if axis.name == "radius"), None)
 
 

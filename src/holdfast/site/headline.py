@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.core.values import number_text
-from holdfast.site.findings import Measured
 from holdfast.site.half_lost import radius_of
-from holdfast.site.threats import Trained, is_same, rank, standard_radii, threat_of_change, trained_radii
+from holdfast.site.model_results import MeasuredRun
+from holdfast.site.stated_radii import Trained, is_same, rank, standard_radii, threat_of_change, trained_radii
 
 ATTACKED = ("attacked", "both")
 
@@ -18,14 +18,14 @@ ATTACKED = ("attacked", "both")
 class Headline:
     """The run that speaks for a group, and why its radius does; `alike` counts the runs it is the lowest of."""
 
-    run: Measured
+    run: MeasuredRun
     threat: str = ""
     why: str = ""
     alike: int = 1
     is_trained: bool = False
 
 
-def headline(runs: Sequence[Measured], group: str) -> Headline | None:
+def headline(runs: Sequence[MeasuredRun], group: str) -> Headline | None:
     """The run that speaks for a group.
 
     Of attacks, one at the radius the model was trained for, else at the one that suites state for the dataset; where
@@ -42,28 +42,28 @@ def headline(runs: Sequence[Measured], group: str) -> Headline | None:
     return by_threat(some)[0]
 
 
-def by_threat(runs: Sequence[Measured]) -> list[Headline]:
+def by_threat(runs: Sequence[MeasuredRun]) -> list[Headline]:
     """For every threat of some attacked runs the run at its stated radius; threats of training come first."""
     trained = trained_radii(max(runs, key=lambda run: run.footer.finished).footer.card)
-    threats: dict[str, list[Measured]] = {}
+    threats: dict[str, list[MeasuredRun]] = {}
     for run in runs:
-        threats.setdefault(threat_of(run), []).append(run)
+        threats.setdefault(run_threat(run), []).append(run)
     known = [one.threat for one in trained]
     order = sorted(threats, key=lambda name: (known.index(name) if name in known else len(known), rank(name)))
     return [_stated(name, threats[name], trained) for name in order]
 
 
-def threat_of(run: Measured) -> str:
+def run_threat(run: MeasuredRun) -> str:
     """What the run's attack may change, by its last attack."""
     attacks = [change for change in run.footer.changes if change.kind == "attack"]
     return threat_of_change(attacks[-1])
 
 
-def unmeasured_training(runs: Sequence[Measured]) -> list[Trained]:
+def unmeasured_training(runs: Sequence[MeasuredRun]) -> list[Trained]:
     """What the model was trained against and no run tried, or not at that radius."""
     attacked = [run for run in runs if run.group == "attacked" and run.accuracy.n]
     card = max(runs, key=lambda run: run.footer.finished).footer.card
-    met = [(threat_of(run), radius_of(run)) for run in attacked]
+    met = [(run_threat(run), radius_of(run)) for run in attacked]
     return [
         one
         for one in trained_radii(card)
@@ -73,7 +73,7 @@ def unmeasured_training(runs: Sequence[Measured]) -> list[Trained]:
     ]
 
 
-def _stated(threat: str, runs: Sequence[Measured], trained: Sequence[Trained]) -> Headline:
+def _stated(threat: str, runs: Sequence[MeasuredRun], trained: Sequence[Trained]) -> Headline:
     dataset = runs[0].footer.dataset
     own = [one.radius for one in trained if one.threat == threat and one.radius is not None]
     wanted = [(radius, "the radius it was trained for") for radius in own]
@@ -105,5 +105,5 @@ def _nearest(radii: Sequence[float], wanted: Sequence[tuple[float, str]]) -> tup
     return radii[(len(radii) - 1) // 2], f"the middle of {len(radii)} radii measured, for no suite states one"
 
 
-def _lowest(runs: Sequence[Measured]) -> Measured:
+def _lowest(runs: Sequence[MeasuredRun]) -> MeasuredRun:
     return min(runs, key=lambda run: (run.accuracy.value, run.label))

@@ -12,11 +12,11 @@ from holdfast.core.suites import load_suite
 from holdfast.core.values import number_text, value_text
 from holdfast.metrics.multi_attack import NORMS
 from holdfast.site.conditions import SEARCHED
-from holdfast.site.findings import Findings, Measured
 from holdfast.site.half_lost import HalfLost, half_lost, radius_of
-from holdfast.site.headline import Headline, headline, threat_of, unmeasured_training
-from holdfast.site.threats import standard_radii
-from holdfast.site.verdict import is_chance
+from holdfast.site.headline import Headline, headline, run_threat, unmeasured_training
+from holdfast.site.model_results import MeasuredRun, ModelResults
+from holdfast.site.report_verdict import is_chance
+from holdfast.site.stated_radii import standard_radii
 from holdfast.store.footer import Footer
 
 DEFAULT_STORE = "holdfast-store"
@@ -27,30 +27,30 @@ WIDEST = {"linf": 1.0}  # images lie in [0, 1]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class NextStep:
     """A command, and in a sentence what it is for."""
 
     reason: str
     command: str
 
 
-def next_step(found: Findings) -> Step:
+def next_step(found: ModelResults) -> NextStep:
     """The first that applies: doubts about the numbers, then what was not measured, then what makes them firmer."""
     if found.unreadable:
-        return Step("Some rows cannot be read: see which, and why.", _line(["holdfast", "verify"], found))
+        return NextStep("Some rows cannot be read: see which, and why.", _line(["holdfast", "verify"], found))
     dataset, runs = max(found.datasets.items(), key=lambda item: len(item[1]))
     footer = max((run.footer for run in runs), key=lambda one: (one.finished, one.key))
     if all(run.footer.command.startswith("holdfast import") for run in found.files):
-        return Step("These are imported predictions: see every score.", _line(["holdfast", "scores"], found))
+        return NextStep("These are imported predictions: see every score.", _line(["holdfast", "scores"], found))
     for gap in GAPS:
         wanted = gap(runs, footer)
         if wanted is not None:
-            return Step(wanted.reason, _command(wanted, found, footer))
+            return NextStep(wanted.reason, _command(wanted, found, footer))
     return _compare(found, dataset)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SuggestedRun:
     """What should be measured, and why: scenarios, or a part of the general suite; `check` looks at the model."""
 
     reason: str
@@ -60,23 +60,25 @@ class Wanted:
     whole: bool = False
 
 
-Gap = Callable[[Sequence[Measured], Footer], Wanted | None]
+Gap = Callable[[Sequence[MeasuredRun], Footer], SuggestedRun | None]
 
 
-def _doubt(runs: Sequence[Measured], footer: Footer) -> Wanted | None:  # noqa: ARG001
+def _doubt(runs: Sequence[MeasuredRun], footer: Footer) -> SuggestedRun | None:  # noqa: ARG001
     errors = sorted({flag.name for run in runs for flag in run.footer.flags if flag.level == "error"})
     if is_chance(headline(runs, "undisturbed")):
-        return Wanted("See whether the model is fed and read as it should be.", check=True)
-    return Wanted(f"See whether the number means anything: {errors[0]} was raised.", check=True) if errors else None
+        return SuggestedRun("See whether the model is fed and read as it should be.", check=True)
+    return (
+        SuggestedRun(f"See whether the number means anything: {errors[0]} was raised.", check=True) if errors else None
+    )
 
 
-def _clean(runs: Sequence[Measured], footer: Footer) -> Wanted | None:
+def _clean(runs: Sequence[MeasuredRun], footer: Footer) -> SuggestedRun | None:
     if headline(runs, "undisturbed") is not None:
         return None
-    return Wanted("Measure the undisturbed images: without them no loss is known.", (footer.dataset,))
+    return SuggestedRun("Measure the undisturbed images: without them no loss is known.", (footer.dataset,))
 
 
-def _trained(runs: Sequence[Measured], footer: Footer) -> Wanted | None:
+def _trained(runs: Sequence[MeasuredRun], footer: Footer) -> SuggestedRun | None:
     missing = unmeasured_training(runs)
     if not missing or not footer.card.differentiable:
         return None
@@ -86,69 +88,69 @@ def _trained(runs: Sequence[Measured], footer: Footer) -> Wanted | None:
     )
     attack = f"pgd-{one.threat}" if one.threat in NORMS else one.attack
     at = f":radius={number_text(radius)}" if radius is not None else ""
-    return Wanted(
+    return SuggestedRun(
         f"Measure what it was trained against: {attack}{f' at radius {number_text(radius)}' if radius else ''}.",
         (f"{footer.dataset}+{attack}{at}",),
     )
 
 
-def _attacked(runs: Sequence[Measured], footer: Footer) -> Wanted | None:
+def _attacked(runs: Sequence[MeasuredRun], footer: Footer) -> SuggestedRun | None:
     if headline(runs, "attacked") is not None:
         return None
     if footer.card.differentiable:
-        return Wanted("Measure attacks: none was.", part="attacks")
+        return SuggestedRun("Measure attacks: none was.", part="attacks")
     standard = next(std.radius for std in standard_radii(footer.dataset) if std.threat == "linf")
     attack = f"square-linf:radius={number_text(standard)}"
-    return Wanted("Measure an attack that needs no gradients: none was.", (f"{footer.dataset}+{attack}",))
+    return SuggestedRun("Measure an attack that needs no gradients: none was.", (f"{footer.dataset}+{attack}",))
 
 
-def _half(runs: Sequence[Measured], footer: Footer) -> Wanted | None:
+def _half(runs: Sequence[MeasuredRun], footer: Footer) -> SuggestedRun | None:
     chosen = headline(runs, "attacked")
     if chosen is None:
         return None
-    known = half_lost([run for run in runs if run.group == "attacked" and threat_of(run) == chosen.threat])
+    known = half_lost([run for run in runs if run.group == "attacked" and run_threat(run) == chosen.threat])
     if known is None or (known.radius is not None and known.radius.low > 0):
         return None
     radii = _grid(known, chosen)
     if len(radii) < 2 and known.radius is None:
         return None
     grid = ",".join(number_text(radius) for radius in radii)
-    return Wanted(
+    return SuggestedRun(
         "Find the radius where half of what it gets right is lost.",
         (f"{footer.dataset}+sweep:attack=({_attack_text(chosen.run)}),radii=[{grid}]",),
     )
 
 
-def _corrupted(runs: Sequence[Measured], footer: Footer) -> Wanted | None:  # noqa: ARG001
+def _corrupted(runs: Sequence[MeasuredRun], footer: Footer) -> SuggestedRun | None:  # noqa: ARG001
     some = headline(runs, "corrupted") is not None
-    return None if some else Wanted("Measure corruptions: none was.", part="corruptions")
+    return None if some else SuggestedRun("Measure corruptions: none was.", part="corruptions")
 
 
-def _together(runs: Sequence[Measured], footer: Footer) -> Wanted | None:
+def _together(runs: Sequence[MeasuredRun], footer: Footer) -> SuggestedRun | None:
     if headline(runs, "both") is not None or not footer.card.differentiable:
         return None
-    return Wanted("Measure corruption and attack together: that was not.", part="combinations")
+    return SuggestedRun("Measure corruption and attack together: that was not.", part="combinations")
 
 
-def _stronger(runs: Sequence[Measured], footer: Footer) -> Wanted | None:
+def _stronger(runs: Sequence[MeasuredRun], footer: Footer) -> SuggestedRun | None:
     chosen = headline(runs, "attacked")
     if chosen is None or chosen.threat not in NORMS or not footer.card.differentiable:
         return None
     radius = radius_of(chosen.run)
-    strong = any(_is_strong(run) and threat_of(run) == chosen.threat for run in runs if run.group == "attacked")
+    strong = any(_is_strong(run) and run_threat(run) == chosen.threat for run in runs if run.group == "attacked")
     if strong:
         return None
-    return Wanted(
+    return SuggestedRun(
         "Try a stronger attack: the number above is an upper limit.",
         (f"{footer.dataset}+autoattack-{chosen.threat}:radius={number_text(radius)}",),
     )
 
 
-def _whole(runs: Sequence[Measured], footer: Footer) -> Wanted | None:  # noqa: ARG001
+def _whole(runs: Sequence[MeasuredRun], footer: Footer) -> SuggestedRun | None:  # noqa: ARG001
     chosen = headline(runs, "attacked") or headline(runs, "corrupted") or headline(runs, "undisturbed")
     if chosen is None or not chosen.run.footer.is_partial:
         return None
-    return Wanted(
+    return SuggestedRun(
         f"Measure all {chosen.run.footer.population:,} samples: these numbers rest on a part of them.",
         (chosen.run.footer.scenario,),
         whole=True,
@@ -158,7 +160,7 @@ def _whole(runs: Sequence[Measured], footer: Footer) -> Wanted | None:  # noqa: 
 GAPS: tuple[Gap, ...] = (_doubt, _clean, _trained, _attacked, _half, _corrupted, _together, _stronger, _whole)
 
 
-def _command(wanted: Wanted, found: Findings, footer: Footer) -> str:
+def _command(wanted: SuggestedRun, found: ModelResults, footer: Footer) -> str:
     if footer.card.source == "live":
         return _in_python(wanted, found, footer)
     if wanted.check:
@@ -175,7 +177,7 @@ def _command(wanted: Wanted, found: Findings, footer: Footer) -> str:
     return _line(words, found)
 
 
-def _in_python(wanted: Wanted, found: Findings, footer: Footer) -> str:
+def _in_python(wanted: SuggestedRun, found: ModelResults, footer: Footer) -> str:
     """A module that lives in somebody's program has no name on the command line."""
     part = load_suite(GENERAL, dataset=footer.dataset).only([wanted.part]) if wanted.part else ()
     scenarios = [*wanted.scenarios, *part] or [footer.dataset]
@@ -185,15 +187,15 @@ def _in_python(wanted: Wanted, found: Findings, footer: Footer) -> str:
     return f"holdfast.evaluate(model, {json.dumps(scenarios)}{given})"
 
 
-def _compare(found: Findings, dataset: str) -> Step:
+def _compare(found: ModelResults, dataset: str) -> NextStep:
     if found.others:
         words = ["holdfast", "compare", found.model, found.others[0]]
-        return Step(f"Compare it with {found.others[0]}, scenario by scenario.", _line(words, found))
+        return NextStep(f"Compare it with {found.others[0]}, scenario by scenario.", _line(words, found))
     words = ["holdfast", "board", GENERAL]
-    return Step(f"Nothing is missing on {dataset}: see it beside other models.", _line(words, found))
+    return NextStep(f"Nothing is missing on {dataset}: see it beside other models.", _line(words, found))
 
 
-def _line(words: Sequence[str], found: Findings) -> str:
+def _line(words: Sequence[str], found: ModelResults) -> str:
     kept = ["--store", found.store] if found.store not in ("", DEFAULT_STORE) else []
     return shlex.join([*words, *kept])
 
@@ -204,12 +206,12 @@ def _grid(known: HalfLost, chosen: Headline) -> list[float]:
     return [step * start for step in steps if step * start < WIDEST.get(chosen.threat, float("inf"))]
 
 
-def _attack_text(run: Measured) -> str:
+def _attack_text(run: MeasuredRun) -> str:
     """The attack without its radius: what a sweep takes."""
     given = parse_ref(run.footer.changes[-1].text)
     args = [f"{name}={value_text(value)}" for name, value in given.keywords.items() if name not in ("radius", SEARCHED)]
     return f"{run.footer.changes[-1].name}:{','.join(args)}" if args else run.footer.changes[-1].name
 
 
-def _is_strong(run: Measured) -> bool:
+def _is_strong(run: MeasuredRun) -> bool:
     return any(change.name.startswith(STRONG) for change in run.footer.changes)

@@ -7,22 +7,22 @@ from dataclasses import dataclass
 
 from holdfast.core.types import ModelCard
 from holdfast.site import wording
-from holdfast.site.figures import Figure, figures, letters
-from holdfast.site.findings import Beside, Findings, Measured
+from holdfast.site.cautions import Cautions, cautions_of
+from holdfast.site.figures import Figure, letters, report_figures
 from holdfast.site.headline import headline
-from holdfast.site.next_step import Step, next_step
+from holdfast.site.model_results import MeasuredRun, ModelResults, OtherRun
+from holdfast.site.next_step import NextStep, next_step
+from holdfast.site.report_verdict import Verdict, verdict
 from holdfast.site.reproduce import Setup, Totals, setups, totals
-from holdfast.site.specimens import PICTURE_BYTES, Specimen, picked
-from holdfast.site.summary import TOPICS, Statement, caution, standing, statements
-from holdfast.site.trust import Trust, trust
-from holdfast.site.verdict import Verdict, verdict
+from holdfast.site.shown_samples import PICTURE_BYTES, ShownSample, picked
+from holdfast.site.statements import TOPICS, Statement, caution_statement, comparison_statement, statements
 
 ARXIV = re.compile(r"(?:arxiv:\s*)?(\d{4}\.\d{4,5})(?:v\d+)?", re.IGNORECASE)
 DOI = re.compile(r"(?:doi:\s*)?(10\.\d{4,9}/\S+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Gallery:
+class SampleGallery:
     """Samples of one kind of change: those shown, of how many that fit, and how many pictures there were in all.
 
     `is_known`: an undisturbed run says which samples were right before.
@@ -30,18 +30,18 @@ class Gallery:
 
     title: str
     changed: bool
-    shown: tuple[Specimen, ...]
+    shown: tuple[ShownSample, ...]
     fitting: int
     stored: int
     is_known: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ModelPair:
     """The model and another under one scenario."""
 
-    run: Measured
-    other: Beside
+    run: MeasuredRun
+    other: OtherRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +54,16 @@ class Page:
     facts: tuple[tuple[str, str, str | None], ...]
     measured: str
     verdicts: dict[str, Verdict]
-    step: Step
+    step: NextStep
     summaries: dict[str, list[Statement]]
     asides: tuple[Statement, ...]
-    trust: Trust
-    scores: dict[str, dict[str, list[Measured]]]
+    cautions: Cautions
+    scores: dict[str, dict[str, list[MeasuredRun]]]
     figures: list[Figure]
     letters: dict[str, str]
-    headlines: tuple[Pair, ...]
-    rivals: dict[str, list[Pair]]
-    galleries: tuple[Gallery, ...]
+    headlines: tuple[ModelPair, ...]
+    rivals: dict[str, list[ModelPair]]
+    galleries: tuple[SampleGallery, ...]
     setups: list[Setup]
     totals: Totals
     finished: int
@@ -78,12 +78,12 @@ class Page:
         return any(run.size is not None for run in self.runs)
 
     @property
-    def runs(self) -> list[Measured]:
+    def runs(self) -> list[MeasuredRun]:
         return [run for groups in self.scores.values() for some in groups.values() for run in some]
 
 
-def page(found: Findings, *, title: str | None = None) -> Page:
-    known = trust(found)
+def page(found: ModelResults, *, title: str | None = None) -> Page:
+    known = cautions_of(found)
     footer = found.newest
     return Page(
         title=title or found.model,
@@ -94,14 +94,14 @@ def page(found: Findings, *, title: str | None = None) -> Page:
         verdicts=_verdicts(found),
         step=next_step(found),
         summaries={dataset: statements(runs, dataset) for dataset, runs in found.datasets.items()},
-        asides=(standing(found), caution(known)),
-        trust=known,
+        asides=(comparison_statement(found), caution_statement(known)),
+        cautions=known,
         scores=_scores(found),
-        figures=figures(found),
+        figures=report_figures(found),
         letters=letters(found),
         headlines=tuple(_headlines(found)),
         rivals={
-            model: [Pair(run, other) for run in found.runs for other in run.beside if other.footer.model == model]
+            model: [ModelPair(run, other) for run in found.runs for other in run.beside if other.footer.model == model]
             for model in found.others
         },
         galleries=_galleries(found),
@@ -112,7 +112,7 @@ def page(found: Findings, *, title: str | None = None) -> Page:
     )
 
 
-def _verdicts(found: Findings) -> dict[str, Verdict]:
+def _verdicts(found: ModelResults) -> dict[str, Verdict]:
     """One for every dataset on which a change was measured; for the first where none was."""
     changed = {name: runs for name, runs in found.datasets.items() if any(run.footer.changes for run in runs)}
     return {name: verdict(runs) for name, runs in (changed or dict([*found.datasets.items()][:1])).items()}
@@ -127,7 +127,7 @@ def card_facts(card: ModelCard) -> tuple[tuple[str, str, str | None], ...]:
         else f"{wording.counted(card.channels, 'channel')}, any size"
     )
     facts: list[tuple[str, str, str | None]] = [
-        ("Classes", wording.count(card.classes), None),
+        ("Classes", wording.with_commas(card.classes), None),
         ("Parameters", wording.large(card.parameters) if card.parameters else unstated, None),
         ("Input", size, None),
         ("Trained on", card.trained_on or unstated, None),
@@ -153,7 +153,7 @@ def link(text: str) -> str | None:
     return f"https://doi.org/{found[1]}" if found else None
 
 
-def _scores(found: Findings) -> dict[str, dict[str, list[Measured]]]:
+def _scores(found: ModelResults) -> dict[str, dict[str, list[MeasuredRun]]]:
     return {
         dataset: {
             topic: some for group, topic in TOPICS.items() if (some := [run for run in runs if run.group == group])
@@ -162,22 +162,22 @@ def _scores(found: Findings) -> dict[str, dict[str, list[Measured]]]:
     }
 
 
-def _headlines(found: Findings) -> list[Pair]:
+def _headlines(found: ModelResults) -> list[ModelPair]:
     chosen = [headline(runs, group) for runs in found.datasets.values() for group in TOPICS]
-    return [Pair(one.run, other) for one in chosen if one is not None for other in one.run.beside]
+    return [ModelPair(one.run, other) for one in chosen if one is not None for other in one.run.beside]
 
 
-def _galleries(found: Findings) -> tuple[Gallery, ...]:
+def _galleries(found: ModelResults) -> tuple[SampleGallery, ...]:
     order = [*(group for group in TOPICS if group != "undisturbed"), "undisturbed"]
     by_group = {group: [run for run in found.runs if run.group == group and run.pictures] for group in order}
     filled = {group: runs for group, runs in by_group.items() if runs}
-    budget = PICTURE_BYTES // max(1, sum(any(run.specimens for run in runs) for runs in filled.values()))
+    budget = PICTURE_BYTES // max(1, sum(any(run.shown_samples for run in runs) for runs in filled.values()))
     return tuple(
-        Gallery(
+        SampleGallery(
             title=TOPICS[group],
             changed=group != "undisturbed",
-            shown=picked([run.specimens for run in runs], budget),
-            fitting=len({one.id for run in runs for one in run.specimens}),
+            shown=picked([run.shown_samples for run in runs], budget),
+            fitting=len({one.id for run in runs for one in run.shown_samples}),
             stored=sum(run.pictures for run in runs),
             is_known=any(run.kept is not None for run in runs),
         )

@@ -21,7 +21,7 @@ STYLE = re.compile(
 )
 
 
-def digest(text: str) -> str:
+def csp_hash(text: str) -> str:
     """A text as a policy names it."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
@@ -41,7 +41,7 @@ def library_styles() -> str:
     for found in STYLE.finditer(path.read_text(encoding="utf-8")) if path is not None else ():
         with contextlib.suppress(ValueError, SyntaxError):  # left out, and so refused: no plot of ours needs it
             texts.append(ast.literal_eval(found[2]))
-    return " ".join(map(digest, texts))
+    return " ".join(map(csp_hash, texts))
 
 
 @cache
@@ -59,8 +59,8 @@ def report_script() -> str:
 def report_policy() -> str:
     """A report loads nothing: its style, its script and its pictures are inside."""
     return (
-        f"default-src 'none'; img-src data:; style-src {digest(report_style())}; "
-        f"script-src {digest(report_script())}; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; img-src data:; style-src {csp_hash(report_style())}; "
+        f"script-src {csp_hash(report_script())}; base-uri 'none'; form-action 'none'"
     )
 
 
@@ -77,7 +77,7 @@ def site_policy() -> str:
 def server_policy() -> str:
     """Both kinds of page, as the server's header has it; what stands in a page restricts it further."""
     return (
-        f"default-src 'self' data: blob:; script-src 'self' {digest(report_script())}; "
-        f"style-src 'self' {digest(report_style())} {library_styles()}; "
+        f"default-src 'self' data: blob:; script-src 'self' {csp_hash(report_script())}; "
+        f"style-src 'self' {csp_hash(report_style())} {library_styles()}; "
         "base-uri 'none'; form-action 'none'; object-src 'none'; frame-ancestors 'none'"
     )

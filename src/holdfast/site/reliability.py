@@ -12,7 +12,7 @@ from holdfast.core.rounding import percent
 from holdfast.metrics.calibration import reliability
 from holdfast.metrics.calibration_error import CalibrationError, ReliabilityBin
 from holdfast.site import svg, wording
-from holdfast.site.lines import Frame
+from holdfast.site.line_charts import ChartArea
 from holdfast.store.footer import Footer
 from holdfast.store.store import Store
 
@@ -43,14 +43,14 @@ def diagrams(store: Store, footers: Iterable[Footer]) -> list[Reliability]:
 def told(error: CalibrationError) -> str:
     """`calibration error 2.1 % [0.4, 4.0], plain 3.9 %, n = 1,000`"""
     score = error.debiased
-    return f"calibration error {score.percent()}, plain {percent(error.plain)} %, n = {wording.count(score.n)}"
+    return f"calibration error {score.percent()}, plain {percent(error.plain)} %, n = {wording.with_commas(score.n)}"
 
 
 def diagram(error: CalibrationError, *, name: str, title: str, width: int = 300) -> Markup:
     """A point per bin at its mean confidence, with the interval of its accuracy; dashed: a calibrated model."""
     described = "; ".join(map(_told, error.bins)) + f". {told(error)}."
     root = svg.picture(width, width, name=name, title=title, description=described, class_="chart")
-    frame = Frame(34, 10, width - 34 - 12, width - 10 - 44, 0.0, 1.0)
+    frame = ChartArea(34, 10, width - 34 - 12, width - 10 - 44, 0.0, 1.0)
     _axes(root, frame)
     group = svg.node(root, "g", class_="line c0")
     for one in error.bins:
@@ -58,7 +58,7 @@ def diagram(error: CalibrationError, *, name: str, title: str, width: int = 300)
     return svg.markup(root)
 
 
-def _axes(root: ET.Element, frame: Frame) -> None:
+def _axes(root: ET.Element, frame: ChartArea) -> None:
     group = svg.node(root, "g", class_="axes")
     for mark in SHARES:
         x, y = frame.x(mark / 100), frame.y(mark / 100)
@@ -70,7 +70,7 @@ def _axes(root: ET.Element, frame: Frame) -> None:
     svg.node(group, "line", x1=frame.x(0), x2=frame.x(1), y1=frame.y(0), y2=frame.y(1), class_="clean")
 
 
-def _bin(group: ET.Element, frame: Frame, one: ReliabilityBin) -> None:
+def _bin(group: ET.Element, frame: ChartArea, one: ReliabilityBin) -> None:
     x = frame.x(one.confidence)
     low, high = frame.y(one.accuracy.low), frame.y(one.accuracy.high)
     svg.node(group, "line", x1=x, x2=x, y1=low, y2=high, class_="whisker")
@@ -80,6 +80,5 @@ def _bin(group: ET.Element, frame: Frame, one: ReliabilityBin) -> None:
 
 
 def _told(one: ReliabilityBin) -> str:
-    return (
-        f"confidence {percent(one.confidence)} %: {one.accuracy.percent()} right, n = {wording.count(one.accuracy.n)}"
-    )
+    confidence, n = percent(one.confidence), wording.with_commas(one.accuracy.n)
+    return f"confidence {confidence} %: {one.accuracy.percent()} right, n = {n}"

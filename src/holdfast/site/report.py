@@ -18,22 +18,22 @@ from holdfast.core.errors import HoldfastError
 from holdfast.site import wording
 from holdfast.site.bars import bar
 from holdfast.site.conditions import in_levels
-from holdfast.site.findings import findings
+from holdfast.site.model_results import model_results
 from holdfast.site.page import page
 from holdfast.site.policy import report_policy, report_script, report_style, site_policy
 from holdfast.site.reliability import diagrams
-from holdfast.site.specimens import data_uri
+from holdfast.site.shown_samples import data_uri
 from holdfast.store.store import Store
 
 
-class Place(NamedTuple):
+class BoardRank(NamedTuple):
     """A board that the model is on, as its report links to it, and where it stands there."""
 
     title: str
     href: str
     standing: str
 
-    def seen_from(self, root: str) -> Place:
+    def seen_from(self, root: str) -> BoardRank:
         """The same place from another folder of the site."""
         return self._replace(href=root + self.href.removeprefix("../"))
 
@@ -41,7 +41,7 @@ class Place(NamedTuple):
 def write_report(store: Store, model: str, out: Path, *, title: str | None = None) -> Path:
     """Writes the report and returns its path; into a folder it goes under the model's name."""
     text = report_html(store, model, title=title)
-    path = Path(out) / file_name(model) if Path(out).is_dir() else Path(out)
+    path = Path(out) / report_file_name(model) if Path(out).is_dir() else Path(out)
     temporary = path.with_name(f".{path.name[:80]}.{uuid.uuid4().hex[:8]}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,19 +59,19 @@ def report_html(
     model: str,
     *,
     title: str | None = None,
-    places: Sequence[Place] | None = None,
+    places: Sequence[BoardRank] | None = None,
     beside: Collection[str] | None = None,
 ) -> str:
     """The report as text; the same store gives the same text.
 
     `places` makes it a page of a site, with links to its boards; `beside` are the models to compare with, all if None.
     """
-    found = findings(store, model, beside=beside)
+    found = model_results(store, model, beside=beside)
     if places is not None:  # pages for others: where the rows lie here is nothing to them
         found = replace(found, store="")
     shown = page(found, title=title)
     return (
-        environment()
+        template_environment()
         .get_template("report.html.j2")
         .render(
             page=shown,
@@ -84,13 +84,13 @@ def report_html(
     )
 
 
-def file_name(model: str) -> str:
+def report_file_name(model: str) -> str:
     """What to call the report of a model: its name in letters that every disk allows."""
     return (re.sub(r"[^\w.-]+", "-", model).strip("-.")[:100] or "report") + ".html"
 
 
 @cache
-def environment() -> jinja2.Environment:
+def template_environment() -> jinja2.Environment:
     """The templates of all pages."""
     made = jinja2.Environment(
         loader=jinja2.PackageLoader("holdfast.site"),

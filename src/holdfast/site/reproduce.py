@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.site.findings import Measured
+from holdfast.site.model_results import MeasuredRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,10 +14,10 @@ class Setup:
 
     device: str
     versions: tuple[tuple[str, str], ...]
-    commands: dict[str, tuple[Measured, ...]]
+    commands: dict[str, tuple[MeasuredRun, ...]]
 
     @property
-    def runs(self) -> tuple[Measured, ...]:
+    def runs(self) -> tuple[MeasuredRun, ...]:
         return tuple(run for some in self.commands.values() for run in some)
 
     @property
@@ -39,16 +39,16 @@ class Totals:
     backwards: int
 
 
-def setups(runs: Sequence[Measured]) -> list[Setup]:
+def setups(runs: Sequence[MeasuredRun]) -> list[Setup]:
     """The runs by what they ran on and by command, in the order they were first met."""
-    met: dict[tuple[str, tuple[tuple[str, str], ...]], dict[str, tuple[Measured, ...]]] = {}
+    met: dict[tuple[str, tuple[tuple[str, str], ...]], dict[str, tuple[MeasuredRun, ...]]] = {}
     for run in runs:
         commands = met.setdefault((run.footer.device, tuple(sorted(run.footer.versions.items()))), {})
         commands[run.footer.command] = (*commands.get(run.footer.command, ()), run)
     return [Setup(device, versions, commands) for (device, versions), commands in met.items()]
 
 
-def totals(runs: Sequence[Measured]) -> Totals:
+def totals(runs: Sequence[MeasuredRun]) -> Totals:
     footers = [run.footer for run in runs]
     return Totals(
         seconds=sum(footer.seconds for footer in footers),

@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 from holdfast.core.types import Score
 from holdfast.core.values import number_text
 from holdfast.site import wording
-from holdfast.site.conditions import THEN, Axis, axes, condition, labels, place
-from holdfast.site.findings import Beside, Measured
+from holdfast.site.conditions import THEN, StrengthAxis, axes, condition, labels, strength_on
+from holdfast.site.model_results import MeasuredRun, OtherRun
 from holdfast.site.views import identity
 from holdfast.store.footer import Footer
 
-Points = tuple["Point | None", ...]
+ChartPoints = tuple["ChartPoint | None", ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class ChartPoint:
     """One measured value on a line."""
 
     x: float
@@ -36,34 +36,34 @@ class Series:
     label: str
     axis: str
     ticks: tuple[float, ...]
-    own: Points
-    others: dict[str, Points]
+    own: ChartPoints
+    others: dict[str, ChartPoints]
     keys: frozenset[str]
 
     @property
-    def lowest(self) -> Point:
+    def lowest(self) -> ChartPoint:
         return min(self.measured, key=lambda point: point.score.value)
 
     @property
-    def last(self) -> Point:
+    def last(self) -> ChartPoint:
         return self.measured[-1]
 
     @property
-    def measured(self) -> list[Point]:
+    def measured(self) -> list[ChartPoint]:
         return [point for point in self.own if point is not None]
 
 
-def series(runs: Sequence[Measured], nearby: Iterable[Beside], clean: Measured | None = None) -> list[Series]:
+def series(runs: Sequence[MeasuredRun], nearby: Iterable[OtherRun], clean: MeasuredRun | None = None) -> list[Series]:
     """Every line of two points or more, along severities and along radii.
 
     An attack of radius 0 is none: a line along radii begins at `clean` where that rests on the same samples.
     """
-    lines: dict[tuple[Axis, str, str, str], list[Measured]] = defaultdict(list)
+    lines: dict[tuple[StrengthAxis, str, str, str], list[MeasuredRun]] = defaultdict(list)
     for run in runs:
         for axis in axes(run.footer):
             key = (axis, condition(run.footer, without=axis), run.footer.weights, run.footer.model_full)
             lines[key].append(run)
-    joined = {key: some for key, some in lines.items() if len({place(run.footer, key[0]) for run in some}) > 1}
+    joined = {key: some for key, some in lines.items() if len({strength_on(run.footer, key[0]) for run in some}) > 1}
     spare = list(nearby)
     found = []
     for axis in dict.fromkeys(key[0] for key in joined):
@@ -75,7 +75,7 @@ def series(runs: Sequence[Measured], nearby: Iterable[Beside], clean: Measured |
     return found
 
 
-def unjoined(runs: Sequence[Measured], drawn: Iterable[Series]) -> list[Measured]:
+def unjoined(runs: Sequence[MeasuredRun], drawn: Iterable[Series]) -> list[MeasuredRun]:
     """The runs that lie on no line: one strength only, or none."""
     keys = {key for one in drawn for key in one.keys}
     return [run for run in runs if run.footer.key not in keys]
@@ -98,9 +98,9 @@ def without_common_end(drawn: Sequence[Series]) -> tuple[list[Series], str]:
     return named, f"then {THEN.join(common)}" if common else ""
 
 
-def segments(points: Points) -> list[list[Point]]:
+def segments(points: ChartPoints) -> list[list[ChartPoint]]:
     """The stretches without a gap."""
-    stretches: list[list[Point]] = [[]]
+    stretches: list[list[ChartPoint]] = [[]]
     for point in points:
         if point is None:
             stretches.append([])
@@ -119,9 +119,9 @@ def tick_texts(axis: str, ticks: Sequence[float]) -> tuple[str, list[str]]:
     return axis, [text if "/" in text else f"{tick:g}" for text, tick in zip(texts, ticks, strict=True)]
 
 
-def _series(label: str, runs: Sequence[Measured], axis: Axis, spare: Sequence[Beside]) -> Series:
-    own = {place(run.footer, axis): _point(axis, run.footer, run.accuracy) for run in runs}
-    theirs: dict[str, dict[float, Point]] = defaultdict(dict)
+def _series(label: str, runs: Sequence[MeasuredRun], axis: StrengthAxis, spare: Sequence[OtherRun]) -> Series:
+    own = {strength_on(run.footer, axis): _point(axis, run.footer, run.accuracy) for run in runs}
+    theirs: dict[str, dict[float, ChartPoint]] = defaultdict(dict)
     for other in [*spare, *(other for run in runs for other in run.beside)]:
         point = _point(axis, other.footer, other.accuracy)
         theirs[other.footer.model][point.x] = point
@@ -136,19 +136,19 @@ def _series(label: str, runs: Sequence[Measured], axis: Axis, spare: Sequence[Be
     )
 
 
-def _from_zero(one: Series, attacked: Footer, clean: Measured) -> Series:
+def _from_zero(one: Series, attacked: Footer, clean: MeasuredRun) -> Series:
     footer = clean.footer
     is_same = len(attacked.changes) == 1 and (footer.n, footer.selection) == (attacked.n, attacked.selection)
     if one.axis != "radius" or not is_same or 0.0 in one.ticks or identity(footer) != identity(attacked):
         return one
-    text = f"undisturbed: {wording.percent(clean.accuracy)} ({wording.with_interval(clean.accuracy, footer)})"
-    start = Point(0.0, clean.accuracy, footer.is_partial, "radius 0", text)
+    text = f"undisturbed: {wording.percent_text(clean.accuracy)} ({wording.with_interval(clean.accuracy, footer)})"
+    start = ChartPoint(0.0, clean.accuracy, footer.is_partial, "radius 0", text)
     ticks = (0.0, *one.ticks)
     others = {model: (None, *points) for model, points in one.others.items()}
     return replace(one, ticks=ticks, own=(start, *one.own), others=others)
 
 
-def _belongs(footer: Footer, axis: Axis, met: str) -> bool:
+def _belongs(footer: Footer, axis: StrengthAxis, met: str) -> bool:
     return axis in axes(footer) and condition(footer, without=axis) == met
 
 
@@ -164,13 +164,13 @@ def _ladder(axis: str, values: Iterable[float]) -> tuple[float, ...]:
     return tuple(known)
 
 
-def _laid(points: Iterable[Point], ticks: Sequence[float]) -> Points:
+def _laid(points: Iterable[ChartPoint], ticks: Sequence[float]) -> ChartPoints:
     by_place = {point.x: point for point in points}
     return tuple(by_place.get(tick) for tick in ticks)
 
 
-def _point(axis: Axis, footer: Footer, score: Score) -> Point:
-    x = place(footer, axis)
+def _point(axis: StrengthAxis, footer: Footer, score: Score) -> ChartPoint:
+    x = strength_on(footer, axis)
     where = f"{axis.name} {number_text(x) if axis.name == 'radius' else f'{x:g}'}"
-    text = f"{where}: {wording.percent(score)} ({wording.with_interval(score, footer)})"
-    return Point(x, score, footer.is_partial, where, text)
+    text = f"{where}: {wording.percent_text(score)} ({wording.with_interval(score, footer)})"
+    return ChartPoint(x, score, footer.is_partial, where, text)

@@ -18,9 +18,9 @@ from urllib.parse import unquote, urlsplit
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.temporary import temporary_folder
-from holdfast.site.build import Site, build
+from holdfast.site.build import Site, build_site
 from holdfast.site.policy import server_policy
-from holdfast.site.reading import stamp
+from holdfast.site.site_store import stamp
 from holdfast.store.store import Store
 
 PAUSE = 3.0  # seconds between two looks at the store, and so between two builds at least
@@ -107,7 +107,7 @@ class Pages:
         self._count += 1
         store, folder = Store(self.store.url), self._folder.path / str(self._count)
         try:
-            site = build(
+            site = build_site(
                 store,
                 folder,
                 own=self.own,

@@ -58,7 +58,7 @@ def markup(root: ET.Element) -> Markup:
     return Markup(ET.tostring(root, encoding="unicode"))
 
 
-def spread(wanted: Sequence[float], *, gap: float, low: float, high: float) -> list[float]:
+def spread_apart(wanted: Sequence[float], *, gap: float, low: float, high: float) -> list[float]:
     """The nearest places (least squares) to those wanted, in the same order, `gap` apart, from `low` to `high`."""
     if not wanted:
         return []

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from holdfast.core.refs import parse_ref
 from holdfast.metrics.radius_curves import smallest_radii
-from holdfast.site.conditions import SEARCHED, SWEEP, is_number, order
-from holdfast.site.threats import standard_radii, threat_of_change, trained_radii
+from holdfast.site.conditions import SEARCHED, SWEEP, is_number, reading_order
+from holdfast.site.stated_radii import standard_radii, threat_of_change, trained_radii
 from holdfast.store.footer import ChangeRecord, Footer
 from holdfast.store.rows import SCHEMA, Rows
 
@@ -48,7 +48,7 @@ def every_view(footers: Sequence[Footer], keeps_radii: Callable[[Footer], bool])
         if before is not None and not before.footer.changes and identity(before.footer) not in plain:
             plain.add(identity(before.footer))
             made.append(before)
-    return sorted(made, key=lambda view: order(view.footer))
+    return sorted(made, key=lambda view: reading_order(view.footer))
 
 
 def views(footer: Footer) -> list[View]:

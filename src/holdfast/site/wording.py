@@ -20,7 +20,7 @@ def decimals(score: Score) -> int:
     return 0 if score.high - score.low >= WIDE else 1
 
 
-def percent(score: Score) -> str:
+def percent_text(score: Score) -> str:
     """`91.2 %`; `under 0.1 %` rather than a nought that is none."""
     if math.isnan(score.value):
         return "no value"
@@ -34,7 +34,7 @@ def percent(score: Score) -> str:
     return f"{text}{SPACE}%"
 
 
-def interval(score: Score) -> str:
+def interval_text(score: Score) -> str:
     """`90.0 to 92.3`; a number may have none."""
     if math.isnan(score.low) or math.isnan(score.high):
         return "no interval"
@@ -42,7 +42,12 @@ def interval(score: Score) -> str:
     return f"{_signed(score.low, digits)} to {_signed(score.high, digits)}"
 
 
-def points(score: Score) -> str:
+def with_bounds(score: Score) -> str:
+    """`91.2 % (90.0 to 92.3)`"""
+    return f"{percent_text(score)} ({interval_text(score)})"
+
+
+def points_text(score: Score) -> str:
     """A difference of shares in percentage points, with its sign: `−57.1`."""
     return rounding.percent(score.value, decimals(score), signed=True).replace("-", MINUS)
 
@@ -56,34 +61,34 @@ def whole_percent(share: float) -> str:
 def basis(footer: Footer) -> str:
     """What a number rests on: `2,000 samples`, or `500 of the 10,000 samples` where it is a part."""
     if footer.is_partial:
-        return f"{count(footer.n)} of the {counted(footer.population, 'sample')}"
+        return f"{with_commas(footer.n)} of the {counted(footer.population, 'sample')}"
     return counted(footer.n, "sample")
 
 
 def with_interval(score: Score, footer: Footer) -> str:
     """`90.0 to 92.3, 2,000 samples`: what stands in brackets behind a share."""
-    return f"{interval(score)}, {basis(footer)}"
+    return f"{interval_text(score)}, {basis(footer)}"
 
 
-def chance(p: float) -> str:
+def p_text(p: float) -> str:
     """A p-value with as many digits as anyone should read."""
     if p < 0.001:
         return "< 0.001"
     return f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
 
 
-def confidence(probability: float) -> str:
+def confidence_text(probability: float) -> str:
     """A model's own probability, in whole percent."""
     text = rounding.percent(probability, 0)
     return f"over 99{SPACE}%" if text == "100" and probability < 1 else f"{text}{SPACE}%"
 
 
-def size(score: Score, *, in_levels: bool = False, digits: int = 3) -> str:
+def size_text(score: Score, *, in_levels: bool = False, digits: int = 3) -> str:
     """A perturbation size to three figures, in 255ths where the radius was given so."""
-    return length(score.value, in_levels=in_levels, digits=digits)
+    return radius_text(score.value, in_levels=in_levels, digits=digits)
 
 
-def length(value: float, *, in_levels: bool = False, digits: int = 3) -> str:
+def radius_text(value: float, *, in_levels: bool = False, digits: int = 3) -> str:
     """A radius or a size: `7.5/255` in 255ths, else `0.483`."""
     text = rounding.figures(value * 255 if in_levels else value, digits)
     return f"{text}/255" if in_levels else text
@@ -94,14 +99,14 @@ def size_interval(score: Score, *, in_levels: bool = False) -> str:
     return f"{rounding.figures(score.low * factor)} to {rounding.figures(score.high * factor)}"
 
 
-def count(number: int) -> str:
+def with_commas(number: int) -> str:
     """`12,345`"""
     return f"{number:,}"
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
     """`1 run`, `3 runs`"""
-    return f"{count(number)} {noun if number == 1 else plural or noun + 's'}"
+    return f"{with_commas(number)} {noun if number == 1 else plural or noun + 's'}"
 
 
 def large(number: int) -> str:
@@ -109,10 +114,10 @@ def large(number: int) -> str:
     for unit, name in ((10**12, "trillion"), (10**9, "billion"), (10**6, "million")):
         if number >= unit:
             return f"{number / unit:.3g} {name}"
-    return count(number)
+    return with_commas(number)
 
 
-def duration(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """`48 s`, `12 min`, `3 h 20 min`"""
     if seconds < 1:
         return "under 1 s"
@@ -130,7 +135,7 @@ def period(times: Sequence[str]) -> str:
     return _in_words(days[0]) if len(days) == 1 else f"{_in_words(days[0])} to {_in_words(days[-1])}"
 
 
-def listed(items: Sequence[str], last: str = "and") -> str:
+def joined_words(items: Sequence[str], last: str = "and") -> str:
     """`a, b and c`"""
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} {last} {items[-1]}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from holdfast.attacks.budget import Budget
-from holdfast.attacks.loop import Climb, climb
+from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.threat import Scene
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.noise import Noise
@@ -113,11 +113,9 @@ def _hardening(recipe: Recipe, classifier: TorchClassifier) -> Callable[[Batch, 
     """What the recipe does to a batch before the network learns from it."""
     if recipe.attack is not None:
         attack = registry.build(registry.bind("attack", recipe.attack))
-        if not isinstance(attack, Budget):
+        if not isinstance(attack, GradientAttack):
             raise Misuse(f"`{recipe.attack}` cannot be trained on", hint="use an attack inside a radius, as `pgd-linf`")
-        return lambda batch, noise: _attacked(
-            classifier, replace(attack.climb, stop_when_broken=False), attack, batch, noise
-        )
+        return functools.partial(_attacked, classifier, replace(attack, stop_when_broken=False))
     if recipe.corruption is not None:
         rungs: list[Change] = [
             registry.build(registry.bind("corruption", f"{recipe.corruption},severity={rung}")) for rung in range(1, 6)
@@ -126,10 +124,10 @@ def _hardening(recipe: Recipe, classifier: TorchClassifier) -> Callable[[Batch, 
     return lambda batch, _: batch.images
 
 
-def _attacked(classifier: TorchClassifier, how: Climb, attack: Budget, batch: Batch, noise: Noise) -> Tensor:
+def _attacked(classifier: TorchClassifier, attack: GradientAttack, batch: Batch, noise: Noise) -> Tensor:
     radius = torch.full((len(batch),), attack.radius, device=batch.images.device)
-    found = climb(classifier, batch, noise, radius, how, width=len(batch))
-    return how.threat.render(Scene(batch.images, radius, found.props), found.variable).detach()
+    result = attack.run(classifier, batch, noise, radius, width=len(batch))
+    return attack.threat.render(Scene(batch.images, radius, result.props), result.variable).detach()
 
 
 def _corrupted(classifier: TorchClassifier, rungs: list[Change], batch: Batch, noise: Noise) -> Tensor:

@@ -19,7 +19,7 @@ from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.rounding import percent
 from holdfast.core.types import Score, without_interval
 from holdfast.metrics.bootstrap_draws import draw_counts
-from holdfast.trends.bootstrap import lines, percentiles
+from holdfast.trends.bootstrap import fit_lines, percentiles
 from holdfast.trends.dependence import Dependence, accuracies_if_kept, dependence, pairs_of
 from holdfast.trends.spaces import PROBIT, Floats, inside
 
@@ -72,7 +72,7 @@ class Prediction(NamedTuple):
     refused: str
 
 
-def agreement(predictions: Floats) -> Floats:
+def agreement_rates(predictions: Floats) -> Floats:
     """How often each pair of models gives the same answer, (models, models); no answer agrees with nothing."""
     n = predictions.shape[1]
     return np.asarray(_gram(predictions, np.ones((1, n), dtype=np.float32))[0] / n, dtype=np.float64)
@@ -105,7 +105,7 @@ def predict_accuracy(
     _check(models, reference, labels, shifted, method, same_samples=same_samples)
     right = (reference == labels).astype(np.float64)
     n, m = reference.shape[1], shifted.shape[1]
-    before, after = (inside(agreement(a), a.shape[1]) for a in (reference, shifted))
+    before, after = (inside(agreement_rates(a), a.shape[1]) for a in (reference, shifted))
     line = _line(before, after, n, m)
     accuracy = inside(right.mean(axis=1), n)
     solve = _direct if method == "aline-d" else _simple
@@ -195,7 +195,7 @@ def _pairs(values: Floats) -> Floats:
 def _line(before: Floats, after: Floats, n: int, m: int) -> AgreementLine:
     one, other = _pairs(before), _pairs(after)
     x, y = PROBIT.forward(one), PROBIT.forward(other)
-    fitted = lines(x, y)
+    fitted = fit_lines(x, y)
     slope, intercept = float(fitted.slope[0, 0]), float(fitted.intercept[0, 0])
     if np.isnan(slope):
         raise HoldfastError(
@@ -213,7 +213,7 @@ def _line(before: Floats, after: Floats, n: int, m: int) -> AgreementLine:
 def _slopes(before: Floats, after: Floats) -> tuple[Floats, Floats]:
     """Slope and intercept of the agreement line of every draw."""
     x, y = PROBIT.forward(_pairs(before)), PROBIT.forward(_pairs(after))
-    fitted = lines(x.T, y.T)  # every draw is a column
+    fitted = fit_lines(x.T, y.T)  # every draw is a column
     return fitted.slope[0], fitted.intercept[0]
 
 

@@ -11,10 +11,10 @@ from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.table import Table
 from holdfast.core.types import Score
 from holdfast.metrics.bootstrap_draws import draw_counts
-from holdfast.trends.bootstrap import DRAWS, expanded, percentiles, planes, sample_draws, scored
+from holdfast.trends.bootstrap import DRAWS, fit_planes, percentiles, sample_draws, scored, widened_confidence
 from holdfast.trends.fits import Fit, as_columns
 from holdfast.trends.piecewise import Piecewise, Trend
-from holdfast.trends.robustness import columns_of, conversion_rate, upper_limit
+from holdfast.trends.robustness import conversion_rate, score_columns, upper_limit
 from holdfast.trends.spaces import Floats
 
 Over = Literal["models", "samples", "both"]
@@ -45,7 +45,7 @@ def refits(line: Fit, *, over: Over = "models", draws: int = DRAWS, seed: int = 
         y = space.forward(sample_draws(points.y, points.y_counts, draws, seed=seed + 2))
     if over != "samples":
         weights = draw_counts(line.n, draws, seed=seed)
-    return planes(x, y, weights)
+    return fit_planes(x, y, weights)
 
 
 def band(
@@ -105,7 +105,7 @@ def effective_robustness_scores(
     Each draw refits the line over models and, where the counts are known, measures the model itself again. `n` is the
     count behind its score under the shift; models without a score are left out.
     """
-    x, y = columns_of(table, line.x), table.column(line.y)
+    x, y = score_columns(table, line.x), table.column(line.y)
     x_counts, y_counts = np.stack([table.count(name) for name in line.x], axis=1), table.count(line.y)
     has = np.isfinite(x).all(axis=1) & np.isfinite(y)
     coefficients = refits(line, over="models", draws=draws, seed=seed)
@@ -135,4 +135,4 @@ def conversion_rate_score(line: Fit, *, over: Over = "models", draws: int = DRAW
 
 
 def _level(line: Fit, over: Over, confidence: float) -> float:
-    return confidence if over == "samples" else expanded(confidence, line.n, len(line.weights))
+    return confidence if over == "samples" else widened_confidence(confidence, line.n, len(line.weights))

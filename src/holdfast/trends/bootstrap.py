@@ -17,7 +17,7 @@ from holdfast.trends.spaces import Floats, inside
 DRAWS = 1000  # arXiv:2007.00644 draws its bands from 1,000 line fits
 
 
-class Lines(NamedTuple):
+class LineFits(NamedTuple):
     """Slopes and intercepts, (draws, columns); NaN where a draw left fewer than two different x. `n`: the models."""
 
     slope: Floats
@@ -41,7 +41,7 @@ def sample_draws(values: Floats, counts: NDArray[np.int64], draws: int = DRAWS, 
     return drawn
 
 
-def lines(x: Floats, y: Floats, weights: Floats | None = None) -> Lines:
+def fit_lines(x: Floats, y: Floats, weights: Floats | None = None) -> LineFits:
     """Weighted least-squares lines of every column of y (models, columns) on x (models,) or its own column of x.
 
     x and y are already in their space, NaN where there is no value; `weights` is (draws, models), one plain fit where
@@ -63,10 +63,10 @@ def lines(x: Floats, y: Floats, weights: Floats | None = None) -> Lines:
         enough = varied > 1e-12 * np.maximum((dx * dx).sum(axis=0), 1e-300)
         slope = np.where(enough, (sxy - sx * sy / total) / varied, np.nan)
         intercept = (sy - slope * sx) / total + y_mean - slope * x_mean
-    return Lines(slope, intercept, n)
+    return LineFits(slope, intercept, n)
 
 
-def planes(x: Floats, y: Floats, weights: Floats) -> Floats:
+def fit_planes(x: Floats, y: Floats, weights: Floats) -> Floats:
     """Weights and intercept (last) of every draw, (draws, k + 1).
 
     x is (models, k) or (draws, models, k), y (models,) or (draws, models), weights (draws, models), all in the space.
@@ -118,7 +118,7 @@ def percentiles(drawn: Floats, *, confidence: float = CONFIDENCE) -> tuple[Float
     return low, high
 
 
-def expanded(confidence: float, n: int, k: int) -> float:
+def widened_confidence(confidence: float, n: int, k: int) -> float:
     """The confidence to take percentiles at so that refits over few models hold what they say.
 
     Percentiles of refits are too narrow by √((n - k - 1) / n) and know no t quantile; Hesterberg, "What teachers should

@@ -47,7 +47,7 @@ class LeftOut(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Points:
+class FitPoints:
     """What a fit is made of: fractions (models, k) and (models,), with the counts they rest on, 0 where unknown."""
 
     models: tuple[str, ...]
@@ -58,10 +58,10 @@ class Points:
     left_out: tuple[LeftOut, ...] = ()
     clipped: tuple[str, ...] = ()
 
-    def where(self, kept: NDArray[np.bool_]) -> Points:
+    def where(self, kept: NDArray[np.bool_]) -> FitPoints:
         models = tuple(name for name, keep in zip(self.models, kept, strict=True) if keep)
         x, y, x_counts, y_counts = self.x[kept], self.y[kept], self.x_counts[kept], self.y_counts[kept]
-        return Points(models, x, y, x_counts, y_counts, self.left_out, self.clipped)
+        return FitPoints(models, x, y, x_counts, y_counts, self.left_out, self.clipped)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +85,7 @@ class Fit:
     kendall: float
     spread: float
     precision: Floats
-    points: Points
+    points: FitPoints
 
     @property
     def n(self) -> int:
@@ -153,7 +153,7 @@ def fit(
 
 def chosen_points(
     table: Table, y: str, x: Sequence[str], *, models: Iterable[str] | None = None, cuts: Sequence[Cut] = ()
-) -> Points:
+) -> FitPoints:
     """The models of the fit set that pass every cut and have all values; the others are named with the reason."""
     chosen = table if models is None else table.of(models)
     names = (*x, y)
@@ -171,11 +171,11 @@ def chosen_points(
         reasons.setdefault(chosen.models[i], f"no score under {names[int(absent[i].argmax())]}")
     kept = np.array([name not in reasons for name in chosen.models], dtype=bool)
     left_out = tuple(LeftOut(name, reasons[name]) for name in chosen.models if name in reasons)
-    points = Points(chosen.models, values[:, :-1], values[:, -1], counts[:, :-1], counts[:, -1], left_out)
+    points = FitPoints(chosen.models, values[:, :-1], values[:, -1], counts[:, :-1], counts[:, -1], left_out)
     return points.where(kept)
 
 
-def without_edges(points: Points, space: Space, *, zero: str | None, clip_at: float | None) -> Points:
+def without_edges(points: FitPoints, space: Space, *, zero: str | None, clip_at: float | None) -> FitPoints:
     """The points with scores of 0 and 1 left out or moved inwards, as the policy says; named either way."""
     edge_x, edge_y = on_edge(points.x, space), on_edge(points.y, space)
     edge = edge_x.any(axis=1) | edge_y
@@ -191,15 +191,15 @@ def without_edges(points: Points, space: Space, *, zero: str | None, clip_at: fl
     if zero == "drop":
         kept = points.where(~edge)
         dropped = tuple(LeftOut(name, "a score of exactly 0 or 1") for name in names)
-        return Points(kept.models, kept.x, kept.y, kept.x_counts, kept.y_counts, points.left_out + dropped)
+        return FitPoints(kept.models, kept.x, kept.y, kept.x_counts, kept.y_counts, points.left_out + dropped)
     if zero != "clip":
         raise Misuse(f"`{zero}` is no policy for one fit", hint="drop or clip here; `trend` also takes piecewise")
     x = _clipped(points.x, points.x_counts, edge_x, clip_at)
     y = _clipped(points.y, points.y_counts, edge_y, clip_at)
-    return Points(points.models, x, y, points.x_counts, points.y_counts, points.left_out, names)
+    return FitPoints(points.models, x, y, points.x_counts, points.y_counts, points.left_out, names)
 
 
-def fit_points(points: Points, *, y: str, x: tuple[str, ...], space: Space) -> Fit:
+def fit_points(points: FitPoints, *, y: str, x: tuple[str, ...], space: Space) -> Fit:
     """Ordinary least squares in the space, and how well it does there and in accuracy."""
     n, k = points.x.shape
     if n < k + 1:

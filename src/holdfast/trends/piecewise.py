@@ -9,7 +9,7 @@ import numpy as np
 
 from holdfast.core.errors import Misuse
 from holdfast.core.table import Table
-from holdfast.trends.fits import Cut, Fit, LeftOut, Points, ZeroPolicy, chosen_points, fit, fit_points
+from holdfast.trends.fits import Cut, Fit, FitPoints, LeftOut, ZeroPolicy, chosen_points, fit, fit_points
 from holdfast.trends.spaces import LOGIT, Floats, Space, on_edge, space_of
 
 
@@ -64,7 +64,7 @@ class Piecewise:
 Trend = Fit | Piecewise
 
 
-def trend(
+def fit_trend(
     table: Table,
     y: str,
     x: str | Sequence[str],
@@ -85,10 +85,10 @@ def trend(
         return fit_points(points, y=y, x=names, space=found)
     if len(names) != 1:
         raise Misuse("a plane has no pivot to split at", hint="use the zero policy drop or clip")
-    return split(points, y=y, x=names, space=found)
+    return split_fit(points, y=y, x=names, space=found)
 
 
-def split(points: Points, *, y: str, x: tuple[str, ...], space: Space) -> Piecewise:
+def split_fit(points: FitPoints, *, y: str, x: tuple[str, ...], space: Space) -> Piecewise:
     """A line on each side of the one x at which a model scores 0."""
     edge = on_edge(points.y, space)
     places = np.unique(points.x[edge, 0])

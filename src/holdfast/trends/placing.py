@@ -13,7 +13,7 @@ from holdfast.core.table import Table
 from holdfast.core.types import Score
 from holdfast.trends.fits import Fit, as_columns
 from holdfast.trends.piecewise import Piecewise, Trend
-from holdfast.trends.robustness import columns_of
+from holdfast.trends.robustness import score_columns
 from holdfast.trends.spaces import Floats
 
 
@@ -77,7 +77,7 @@ def placements(
 ) -> tuple[Placement, ...]:
     """Every model that has the scores, placed against the line."""
     chosen = table if models is None else table.of(models)
-    x, y = columns_of(chosen, line.x), chosen.column(line.y)
+    x, y = score_columns(chosen, line.x), chosen.column(line.y)
     expected = line.expected(x)
     low, high = prediction_interval(line, x, confidence=confidence)
     seen = {name for side in _sides(line) for name in side.points.models}

@@ -14,7 +14,7 @@ from holdfast.core.intervals import CONFIDENCE, z_value
 from holdfast.core.registry import register
 from holdfast.core.table import Table
 from holdfast.core.types import Score, without_interval
-from holdfast.trends.answers import Answered, side_by_side
+from holdfast.trends.shared_predictions import HasPredictions, side_by_side
 from holdfast.trends.spaces import Floats
 
 NO_COUNT = "nobody says how many samples the scores rest on"
@@ -99,7 +99,7 @@ def _placed(
 
 
 @register("metric", "rank")
-class Place:
+class ModelRank:
     """A model's place among all models by accuracy, 1 for the best, with the places that its samples allow.
 
     From answers to the same samples, pair by pair; from counts where only scores are known.
@@ -108,7 +108,7 @@ class Place:
     per_model = True
     alone = True
 
-    def of_answers(self, rows: Mapping[str, Answered]) -> Mapping[str, Score]:
+    def of_answers(self, rows: Mapping[str, HasPredictions]) -> Mapping[str, Score]:
         seen = side_by_side(rows)
         made = rank_intervals(seen.models, seen.correct)
         return {each.model: Score(each.rank, each.low, each.high, len(seen.ids)) for each in made}

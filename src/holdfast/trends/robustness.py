@@ -17,7 +17,7 @@ from holdfast.trends.spaces import LINEAR, Floats
 OVERALL = 1.10  # OODRobustBench, arXiv:2310.12793, drops models with accuracy + robustness below 110
 
 
-def columns_of(table: Table, settings: Sequence[str]) -> Floats:
+def score_columns(table: Table, settings: Sequence[str]) -> Floats:
     """The scores under several settings, (models, settings)."""
     return np.stack([table.column(name) for name in settings], axis=1)
 
@@ -28,7 +28,7 @@ def effective_robustness(line: Trend, table: Table) -> Floats:
     In logit space as arXiv:2007.00644 defines it, with several inputs as arXiv:2302.01381; the models need not be those
     the line was fitted on.
     """
-    return np.asarray(table.column(line.y) - line.expected(columns_of(table, line.x)))
+    return np.asarray(table.column(line.y) - line.expected(score_columns(table, line.x)))
 
 
 def linear_effective_robustness(

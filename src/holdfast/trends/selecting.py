@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.core.errors import Misuse, did_you_mean, unknown
+from holdfast.core.suites import load_suite
 from holdfast.core.table import Table
 from holdfast.trends.fits import LeftOut
 
@@ -44,11 +45,11 @@ class Rule(NamedTuple):
     leave_out: tuple[str, ...] = ()
 
 
-# how the papers choose: patterns of a benchmark's name → its rule
-RULES = {
-    "imagenet-testbed": Rule(("type=STANDARD",), ("*aws*", "*batch64*", "*subsample*")),  # arXiv:2007.00644
-    "oodrobustbench-*": Rule(("id-accuracy+id-robustness>=110%",)),  # arXiv:2310.12793, section 4
-    "multi-id*": Rule(("id-imagenet>=5%",)),  # arXiv:2302.01381, section 5.1
+# whose suite says how a paper chooses: patterns of a benchmark's name → the suite
+CHOSEN_AS = {
+    "imagenet-testbed": "imagenet-testbed",
+    "oodrobustbench-*": "oodrobustbench-cifar10-linf",
+    "multi-id*": "multi-id",
 }
 
 
@@ -135,11 +136,12 @@ def _meant(table: Table, text: str) -> str:
 def _rule(fit: Sequence[str], leave_out: Sequence[str], benchmark: str) -> Rule:
     if PUBLISHED not in (*fit, *leave_out):
         return Rule(tuple(fit), tuple(leave_out))
-    found = next((rule for name, rule in RULES.items() if fnmatchcase(benchmark, name)), None)
-    if found is None:
-        raise Misuse(f"no published choice of models is known for `{benchmark}`", hint=f"for: {', '.join(RULES)}")
+    name = next((suite for pattern, suite in CHOSEN_AS.items() if fnmatchcase(benchmark, pattern)), None)
+    if name is None:
+        raise Misuse(f"no published choice of models is known for `{benchmark}`", hint=f"for: {', '.join(CHOSEN_AS)}")
+    suite = load_suite(name)
     more, less = ([text for text in texts if text != PUBLISHED] for texts in (fit, leave_out))
-    return Rule((*found.fit, *more), (*found.leave_out, *less))
+    return Rule((*suite.fit, *more), (*suite.leave_out, *less))
 
 
 def _groups(selectors: Sequence[Selector]) -> list[list[Selector]]:

@@ -11,22 +11,21 @@ from numpy.typing import NDArray
 from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.table import Table
 from holdfast.metrics.bootstrap_draws import draw_counts
-from holdfast.trends.bootstrap import DRAWS, percentiles
-from holdfast.trends.bootstrap import correlations as r_of_draws
+from holdfast.trends.bootstrap import DRAWS, correlations, percentiles
 from holdfast.trends.fits import ZeroPolicy, pearson
-from holdfast.trends.piecewise import Trend, trend
+from holdfast.trends.piecewise import Trend, fit_trend
 from holdfast.trends.robustness import effective_robustness
 from holdfast.trends.spaces import LOGIT, Floats, Space
 
 
-class Pair(NamedTuple):
+class SettingPair(NamedTuple):
     """A setting and the one it is explained by: each shift has its own reference."""
 
     y: str
     x: str
 
 
-class Correlations(NamedTuple):
+class RobustnessCorrelations(NamedTuple):
     """Pearson's r of effective robustness, (synthetic, natural), with bounds over draws of models."""
 
     synthetic: tuple[str, ...]
@@ -38,10 +37,10 @@ class Correlations(NamedTuple):
     trends: Mapping[str, Trend]
 
 
-def correlations(
+def robustness_correlations(
     table: Table,
-    synthetic: Mapping[str, Pair],
-    natural: Mapping[str, Pair],
+    synthetic: Mapping[str, SettingPair],
+    natural: Mapping[str, SettingPair],
     *,
     fitted_on: Iterable[str],
     compared: Callable[[str], bool],
@@ -50,7 +49,7 @@ def correlations(
     draws: int = DRAWS,
     seed: int = 0,
     confidence: float = CONFIDENCE,
-) -> Correlations:
+) -> RobustnessCorrelations:
     """Effective robustness to every synthetic shift against that to every natural one (arXiv:2007.00644, Table 2).
 
     Lines are fitted on `fitted_on`; the correlation is over the models for which `compared` holds and that have both
@@ -58,7 +57,7 @@ def correlations(
     """
     names = list(fitted_on)
     lines = {
-        name: trend(table, pair.y, pair.x, models=names, space=space, zero=zero)
+        name: fit_trend(table, pair.y, pair.x, models=names, space=space, zero=zero)
         for name, pair in (*synthetic.items(), *natural.items())
     }
     kept = np.array([compared(name) for name in table.models], dtype=bool)
@@ -71,5 +70,5 @@ def correlations(
         weights = draw_counts(int(kept.sum()), draws, seed=seed)
         every = np.stack(made, axis=1)
         for j, other in enumerate(wild):
-            low[:, j], high[:, j] = percentiles(r_of_draws(every, other[:, None], weights), confidence=confidence)
-    return Correlations(tuple(synthetic), tuple(natural), values, low, high, n, lines)
+            low[:, j], high[:, j] = percentiles(correlations(every, other[:, None], weights), confidence=confidence)
+    return RobustnessCorrelations(tuple(synthetic), tuple(natural), values, low, high, n, lines)

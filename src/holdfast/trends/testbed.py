@@ -13,7 +13,7 @@ from holdfast.trends.bootstrap import DRAWS
 from holdfast.trends.fits import Fit, fit
 from holdfast.trends.robustness import effective_robustness
 from holdfast.trends.spaces import Floats
-from holdfast.trends.synthetic import Correlations, Pair, correlations
+from holdfast.trends.synthetic import RobustnessCorrelations, SettingPair, robustness_correlations
 
 VAL = "val"
 V2 = "imagenetv2-matched-frequency-format-val"
@@ -22,13 +22,13 @@ RENDERED = ("greyscale", "stylized_imagenet")
 UNTYPICAL = ("aws", "batch64", "subsample")  # standard training on less data or of a baseline's own run
 AVERAGE_CORRUPTION, AVERAGE_PGD = "avg_corruptions", "avg_pgd"
 NATURAL = {
-    "ImageNetV2": Pair(V2, VAL),
-    "ObjectNet": Pair("objectnet-1.0-beta", "val-on-objectnet-classes"),
-    "ImageNetVid (pm-0)": Pair("imagenet-vid-robust_pm0", "val-on-vid-robust-classes"),
-    "YTBB (pm-0)": Pair("ytbb-robust_pm0", "val-on-ytbb-robust-classes"),
-    "ImageNetVid (pm-10)": Pair("imagenet-vid-robust_pm10", "imagenet-vid-robust_pm0"),
-    "YTBB (pm-10)": Pair("ytbb-robust_pm10", "ytbb-robust_pm0"),
-    "ImageNet-A": Pair("imagenet-a", "val-on-imagenet-a-classes"),
+    "ImageNetV2": SettingPair(V2, VAL),
+    "ObjectNet": SettingPair("objectnet-1.0-beta", "val-on-objectnet-classes"),
+    "ImageNetVid (pm-0)": SettingPair("imagenet-vid-robust_pm0", "val-on-vid-robust-classes"),
+    "YTBB (pm-0)": SettingPair("ytbb-robust_pm0", "val-on-ytbb-robust-classes"),
+    "ImageNetVid (pm-10)": SettingPair("imagenet-vid-robust_pm10", "imagenet-vid-robust_pm0"),
+    "YTBB (pm-10)": SettingPair("ytbb-robust_pm10", "ytbb-robust_pm0"),
+    "ImageNet-A": SettingPair("imagenet-a", "val-on-imagenet-a-classes"),
 }
 
 
@@ -94,7 +94,7 @@ def table_1(table: Table) -> tuple[Row, ...]:
     return tuple(Row(*each) for each in rows)
 
 
-def table_2(table: Table, *, draws: int = DRAWS) -> Correlations:
+def table_2(table: Table, *, draws: int = DRAWS) -> RobustnessCorrelations:
     """Correlation of effective robustness to each synthetic shift with that to each natural one.
 
     Over the models that are neither standard nor trained on a subsample. ImageNet-A was chosen so that one standard
@@ -103,9 +103,9 @@ def table_2(table: Table, *, draws: int = DRAWS) -> Correlations:
     full = with_averages(table)
     averages = [AVERAGE_CORRUPTION, AVERAGE_PGD]
     names = sorted([*averages, *corruption_groups(table.settings), *PGD, *RENDERED])
-    return correlations(
+    return robustness_correlations(
         full,
-        {name: Pair(name, VAL) for name in names},
+        {name: SettingPair(name, VAL) for name in names},
         NATURAL,
         fitted_on=standard_models(table),
         compared=lambda name: full.fact(name, "type") != "STANDARD" and "subsample" not in name.lower(),

@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 from scipy import fft, optimize
 from torch import Tensor
 
-from holdfast.attacks.budget import Budget
+from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.recipes.frank_wolfe import FrankWolfe
 from holdfast.attacks.steps import Point
 from holdfast.attacks.threat import Scene, Threat, scene_of
@@ -50,9 +50,9 @@ def scene_for(threat: Threat, images: Tensor, radius: float) -> Scene:
     return scene_of(threat, images, torch.full((len(images),), radius), NOISE, DRAW)
 
 
-def built(text: str) -> Budget:
+def built(text: str) -> GradientAttack:
     attack = registry.build(registry.bind("attack", text))
-    assert isinstance(attack, Budget)
+    assert isinstance(attack, GradientAttack)
     return attack
 
 
@@ -60,10 +60,10 @@ def built(text: str) -> Budget:
 def test_defaults_are_those_of_multirobustbench(name: str, radius: float) -> None:
     attack = built(name)
     assert attack.radius == radius
-    assert attack.climb.steps == 20
-    assert attack.climb.start == "inside"
+    assert attack.steps == 20
+    assert attack.start == "inside"
     if name != "jpeg-l1":
-        assert attack.climb.step.share == pytest.approx(1 / math.sqrt(20))
+        assert attack.step.share == pytest.approx(1 / math.sqrt(20))
     assert attack.cost.backwards == 20
 
 
@@ -149,7 +149,7 @@ def test_jpeg_attacks_reach_the_attainable_margin_of_a_linear_model(
         logits = model(images)
         return (logits * (2 * F.one_hot(batch.labels, 2) - 1)).sum(1)
 
-    threat = attack.climb.threat
+    threat = attack.threat
     scene = Scene(batch.images, torch.full((40,), radius))
     at = threat.identity(scene).requires_grad_()
     (slope,) = torch.autograd.grad(margin(threat.render(scene, at)).sum(), at)
@@ -200,8 +200,8 @@ def test_the_published_grid_places_pixels_by_another_rule_than_it_fetches_them()
     wanted = F.grid_sample(images, grid, align_corners=False)
     torch.testing.assert_close(threat.render(scene, threat.identity(scene)), wanted, rtol=0, atol=1e-5)
     assert float((wanted - images).abs().mean()) > 0.05, "it changes the image, which is what is said of it"
-    assert threat.residue
-    assert not Elastic().residue
+    assert threat.change_at_zero
+    assert not Elastic().change_at_zero
 
 
 # JPEG

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.core.labels import merged
-from holdfast.engine.behaviour import alike, known_behaviours, probed
+from holdfast.engine.behaviour import alike, behaviour_probe, known_behaviours
 from holdfast.engine.evaluate import Outcome, evaluate
-from holdfast.engine.watch import Silent
+from holdfast.engine.watch import SilentWatcher
 from holdfast.models import load, wrap
 from holdfast.models.label_mapped import answering
 from holdfast.store import Store
@@ -37,7 +37,7 @@ class Scaled(nn.Module):
         return self.net(images) * self.scale
 
 
-class Notes(Silent):
+class Notes(SilentWatcher):
     def __init__(self) -> None:
         self.notes: list[str] = []
 
@@ -45,8 +45,8 @@ class Notes(Silent):
         self.notes.append(text)
 
 
-def run(model: object, store: Store, watcher: Silent | None = None, scenario: str = DATA) -> Outcome:
-    (outcome,) = evaluate(model, scenario, store=store, samples=60, pictures=0, watcher=watcher or Silent())  # type: ignore[arg-type]
+def run(model: object, store: Store, watcher: SilentWatcher | None = None, scenario: str = DATA) -> Outcome:
+    (outcome,) = evaluate(model, scenario, store=store, samples=60, pictures=0, watcher=watcher or SilentWatcher())  # type: ignore[arg-type]
     assert outcome.rows is not None, outcome.error
     return outcome
 
@@ -138,7 +138,7 @@ def test_another_batch_size_is_the_same_behaviour(size: int) -> None:
         return torch.cat([model(part) for part in given.split(size)])  # type: ignore[no-untyped-call]
 
     in_parts.card = model.card  # type: ignore[attr-defined]
-    assert alike(probed(model, images), probed(in_parts, images))  # type: ignore[arg-type]
+    assert alike(behaviour_probe(model, images), behaviour_probe(in_parts, images))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("factor", [1.002, 0.99, -1.0, 1e6])
@@ -149,7 +149,7 @@ def test_small_and_large_changes_of_the_logits_are_another_behaviour(factor: flo
         return model(given) * factor
 
     changed.card = model.card  # type: ignore[attr-defined]
-    assert not alike(probed(model, images), probed(changed, images))  # type: ignore[arg-type]
+    assert not alike(behaviour_probe(model, images), behaviour_probe(changed, images))  # type: ignore[arg-type]
 
 
 def test_python_says_when_rows_are_used_again(store: Store, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import registry
 from holdfast.metrics.accuracy import accuracy
-from holdfast.metrics.frames import Frame, frame_of, pm_k
+from holdfast.metrics.frames import FrameId, frame_of, pm_k
 from holdfast.store import Rows
 
 MakeRows = Callable[..., Rows]
@@ -23,8 +23,8 @@ def whole(make: MakeRows, right: dict[str, bool], **more: object) -> Rows:
 
 
 def test_an_id_is_read_as_anchor_distance_and_classes() -> None:
-    assert frame_of("ILSVRC2015_val_1/000442/000432") == Frame("ILSVRC2015_val_1/000442", 10, frozenset())
-    assert frame_of("a_1_2/frame-9/frame-11|3|21") == Frame("a_1_2/frame-9", 2, frozenset({3, 21}))
+    assert frame_of("ILSVRC2015_val_1/000442/000432") == FrameId("ILSVRC2015_val_1/000442", 10, frozenset())
+    assert frame_of("a_1_2/frame-9/frame-11|3|21") == FrameId("a_1_2/frame-9", 2, frozenset({3, 21}))
     for other in ("test-00042", "n01440764/ILSVRC2012_val_1.JPEG", "class/name_3", "12/34"):
         assert frame_of(other) is None, other
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.intervals import wilson
-from holdfast.metrics.means import Cell, correlation, mean_of_sizes, mean_of_values, mean_over
+from holdfast.metrics.means import SampledValues, correlation_of_means, mean_of_sizes, mean_of_values, mean_over
 
 
 def right(n: int, count: int) -> np.ndarray:
@@ -20,7 +20,7 @@ def right(n: int, count: int) -> np.ndarray:
 @given(st.integers(1, 200), st.data(), st.integers(1, 6))
 def test_the_same_answers_several_times_are_one_share(n: int, data: st.DataObject, times: int) -> None:
     count = data.draw(st.integers(0, n))
-    made = mean_over([Cell(np.arange(n), right(n, count))] * times)
+    made = mean_over([SampledValues(np.arange(n), right(n, count))] * times)
     share = wilson(count, n)
     assert (made.value, made.low, made.high, made.n) == pytest.approx((share.value, share.low, share.high, n))
 
@@ -29,10 +29,10 @@ def test_cells_that_vary_each_for_itself_are_known_better_than_cells_that_vary_t
     random = np.random.default_rng(0)
     ids = np.arange(400)
     one, other = random.random((2, 400)) < 0.5
-    apart = mean_over([Cell(ids, one), Cell(ids, other)])
-    together = mean_over([Cell(ids, one), Cell(ids, one)])
+    apart = mean_over([SampledValues(ids, one), SampledValues(ids, other)])
+    together = mean_over([SampledValues(ids, one), SampledValues(ids, one)])
     assert (apart.high - apart.low) / (together.high - together.low) == pytest.approx(math.sqrt(0.5), abs=0.05)
-    assert mean_over([Cell(ids, one), Cell(ids + 400, other)]).n == 800
+    assert mean_over([SampledValues(ids, one), SampledValues(ids + 400, other)]).n == 800
 
 
 @given(
@@ -40,10 +40,14 @@ def test_cells_that_vary_each_for_itself_are_known_better_than_cells_that_vary_t
     st.integers(0, 60),
 )
 def test_a_mean_lies_in_its_interval_and_never_without_a_width(cells: list[tuple[int, int, float]], shift: int) -> None:
-    made = mean_over([Cell(np.arange(n) + i * shift, right(n, count), w) for i, (n, count, w) in enumerate(cells)])
+    made = mean_over(
+        [SampledValues(np.arange(n) + i * shift, right(n, count), w) for i, (n, count, w) in enumerate(cells)]
+    )
     assert 0 <= made.low <= made.value <= made.high <= 1
     assert made.low < made.high
-    turned = mean_over([Cell(np.arange(n) + i * shift, ~right(n, count), w) for i, (n, count, w) in enumerate(cells)])
+    turned = mean_over(
+        [SampledValues(np.arange(n) + i * shift, ~right(n, count), w) for i, (n, count, w) in enumerate(cells)]
+    )
     assert (1 - turned.high, 1 - turned.low) == pytest.approx((made.low, made.high), abs=0.02), "right and wrong turn"
 
 
@@ -51,8 +55,8 @@ def test_order_of_samples_and_names_do_not_matter() -> None:
     random = np.random.default_rng(1)
     ids, values = np.array([f"s{i}" for i in range(50)]), random.random((2, 50)) < 0.7
     order = random.permutation(50)
-    one = mean_over([Cell(ids, values[0]), Cell(ids[order], values[1][order])])
-    other = mean_over([Cell(ids, values[0]), Cell(ids, values[1])])
+    one = mean_over([SampledValues(ids, values[0]), SampledValues(ids[order], values[1][order])])
+    other = mean_over([SampledValues(ids, values[0]), SampledValues(ids, values[1])])
     assert (one.low, one.high) == pytest.approx((other.low, other.high))
 
 
@@ -67,9 +71,9 @@ def test_correlation_is_that_of_the_means() -> None:
     ids = np.arange(100)
     one, other = np.random.default_rng(2).random((2, 100)) < 0.5
     expected = float(np.corrcoef(one, other)[0, 1])
-    assert correlation([Cell(ids, one)], [Cell(ids, other)]) == pytest.approx(expected)
-    assert correlation([Cell(ids, one)], [Cell(ids, one)]) == pytest.approx(1)
-    assert correlation([Cell(ids, one)], [Cell(ids + 100, other)]) == 0
+    assert correlation_of_means([SampledValues(ids, one)], [SampledValues(ids, other)]) == pytest.approx(expected)
+    assert correlation_of_means([SampledValues(ids, one)], [SampledValues(ids, one)]) == pytest.approx(1)
+    assert correlation_of_means([SampledValues(ids, one)], [SampledValues(ids + 100, other)]) == 0
 
 
 def test_sizes_that_do_not_vary_or_are_few_have_no_interval() -> None:

@@ -16,7 +16,7 @@ from holdfast.core.intervals import wilson
 from holdfast.core.registry import registry
 from holdfast.metrics.balanced_accuracy import BalancedAccuracy
 from holdfast.metrics.majority_share import MajorityShare
-from holdfast.metrics.means import Cell, mean_over
+from holdfast.metrics.means import SampledValues, mean_over
 from holdfast.metrics.per_class_accuracy import PerClassAccuracy, per_class
 from holdfast.store import Rows
 
@@ -61,10 +61,13 @@ def test_equal_classes_make_the_plain_accuracy(uneven: Callable[..., Rows]) -> N
     assert BalancedAccuracy()(rows).value == pytest.approx(9 / 12)
 
 
-def classes(*counts: tuple[int, int]) -> list[Cell]:
+def classes(*counts: tuple[int, int]) -> list[SampledValues]:
     """A cell for each class: so many right of so many."""
     starts = np.cumsum([0, *(n for _, n in counts)])
-    return [Cell(start + np.arange(n), np.arange(n) < right) for start, (right, n) in zip(starts, counts, strict=False)]
+    return [
+        SampledValues(start + np.arange(n), np.arange(n) < right)
+        for start, (right, n) in zip(starts, counts, strict=False)
+    ]
 
 
 @given(st.integers(0, 50), st.integers(1, 50))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from synthetic import add, fog, pgd, sweep
 
-from holdfast.site.build import build
+from holdfast.site.build import build_site
 from holdfast.store.store import Store
 
 RUNS = re.compile(r'class="num">(\d+)</td>')
@@ -19,7 +19,7 @@ RUNS = re.compile(r'class="num">(\d+)</td>')
 
 def counts(store: Store, folder: Path, run: Callable[..., Any], model: str = "resnet18") -> tuple[int, int, int]:
     """On the index, in the header of the report, and by `holdfast status`."""
-    build(store, folder)
+    build_site(store, folder)
     index = (folder / "index.html").read_text()
     row = index[index.index(f">{model}</a>") :]
     report = (folder / f"models/{model}.html").read_text()

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from synthetic import add, change, fog, pgd
 
 from holdfast.site import svg
-from holdfast.site.findings import findings
-from holdfast.site.lines import overview, panel
+from holdfast.site.line_charts import overview, panel
+from holdfast.site.model_results import model_results
 from holdfast.site.series import Series, segments, series, tick_texts, unjoined
 from holdfast.store.store import Store
 
 
 def lines_of(store: Store, model: str = "resnet18") -> list[Series]:
-    found = findings(store, model)
+    found = model_results(store, model)
     return series(found.runs, found.nearby)
 
 
@@ -67,7 +67,7 @@ def test_a_line_along_radii_begins_at_the_undisturbed_run_of_the_same_samples(st
         for radius in (2, 8):
             add(store, 0.5, pgd(radius / 255), model=model)
     for model, start in (("resnet18", [0, 2, 8]), ("part", [2, 8])):
-        found = findings(store, model)
+        found = model_results(store, model)
         (line,) = series(found.runs, [], next(run for run in found.runs if not run.footer.changes))
         assert [round(point.x * 255, 6) for point in line.measured] == start
 
@@ -128,7 +128,7 @@ def test_one_strength_makes_no_line(store: Store) -> None:
     add(store, 0.5, fog(3))
     add(store, 0.4, change("corruption", "greyscale"))
     add(store, 0.3, change("attack", "sweep", radius=(0.1, 0.2)))
-    found = findings(store, "resnet18")
+    found = model_results(store, "resnet18")
     assert lines_of(store) == []
     assert len(unjoined(found.runs, [])) == 3
 
@@ -162,7 +162,7 @@ def test_255ths_are_counted_and_other_radii_spelled() -> None:
 
 @given(st.lists(st.floats(0, 300), min_size=1, max_size=20))
 def test_labels_keep_their_order_their_distance_and_the_frame(wanted: list[float]) -> None:
-    placed = svg.spread(wanted, gap=15, low=0, high=300)
+    placed = svg.spread_apart(wanted, gap=15, low=0, high=300)
     order = sorted(range(len(wanted)), key=lambda i: wanted[i])
     steps = [placed[b] - placed[a] for a, b in pairwise(order)]
     assert all(step >= 15 - 1e-6 for step in steps)
@@ -171,5 +171,5 @@ def test_labels_keep_their_order_their_distance_and_the_frame(wanted: list[float
 
 
 def test_labels_with_room_stay_where_they_are() -> None:
-    assert svg.spread([200.0, 10.0, 100.0], gap=15, low=0, high=300) == [200.0, 10.0, 100.0]
-    assert svg.spread([100.0, 100.0], gap=10, low=0, high=300) == [95.0, 105.0]
+    assert svg.spread_apart([200.0, 10.0, 100.0], gap=15, low=0, high=300) == [200.0, 10.0, 100.0]
+    assert svg.spread_apart([100.0, 100.0], gap=10, low=0, high=300) == [95.0, 105.0]

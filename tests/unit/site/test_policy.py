@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.site.build import build
+from holdfast.site.build import build_site
 from holdfast.site.policy import plotly_script, report_policy, server_policy, site_policy
 from holdfast.site.report import report_html
 from holdfast.store import Store
@@ -31,7 +31,7 @@ def test_no_policy_lets_anything_inline_run(policy: str) -> None:
 def test_what_stands_inside_a_page_is_what_its_policy_names(tmp_path: Path, rows_for: object) -> None:
     store = Store(str(tmp_path / "store"))
     store.add_rows(rows_for([True, False] * 5))  # type: ignore[operator]
-    build(store, tmp_path / "site")
+    build_site(store, tmp_path / "site")
     pages = [*(tmp_path / "site").rglob("*.html")]
     assert len(pages) > 2
     for page in [*(path.read_text() for path in pages), report_html(store, "m")]:

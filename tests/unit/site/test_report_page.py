@@ -15,7 +15,7 @@ from synthetic import CARD, CLASSES, add, fog, pgd
 from holdfast.core.errors import HoldfastError
 from holdfast.core.types import Flag
 from holdfast.site.page import link
-from holdfast.site.report import file_name, report_html, write_report
+from holdfast.site.report import report_file_name, report_html, write_report
 from holdfast.store.store import Store
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
@@ -97,8 +97,8 @@ def test_headings_step_down_one_at_a_time(rich_page: str) -> None:
 
 
 def test_the_parts_stand_in_their_order(rich_page: str) -> None:
-    order = ["summary", "trust", "scores", "charts", "beside", "samples", "again", "reading"]
-    assert re.findall(r'<section id="(\w+)"', rich_page) == order
+    order = ["summary", "cautions", "scores", "charts", "other-models", "samples", "reproduce", "how-to-read"]
+    assert re.findall(r'<section id="([\w-]+)"', rich_page) == order
 
 
 def test_the_page_is_small_and_always_the_same(rich: Store, rich_page: str) -> None:
@@ -184,7 +184,7 @@ def test_runs_can_be_made_again_from_the_page(rich: Store, rich_page: str) -> No
 def test_a_folder_gets_a_file_named_after_the_model(store: Store, tmp_path: Path) -> None:
     add(store, 0.9, model="timm:resnet50.a1/x")
     assert write_report(store, "timm:resnet50.a1/x", tmp_path) == tmp_path / "timm-resnet50.a1-x.html"
-    assert file_name("<//>") == "report.html"
+    assert report_file_name("<//>") == "report.html"
     nested = write_report(store, "timm:resnet50.a1/x", tmp_path / "new" / "page.html", title="A title")
     assert "<h1>A title</h1>" in nested.read_text(encoding="utf-8")
     assert not list(tmp_path.rglob("*.tmp"))

@@ -176,7 +176,7 @@ def test_a_build_that_fails_leaves_the_pages(
         def failing(*_: object, **__: object) -> None:
             raise HoldfastError("no room left")
 
-        monkeypatch.setattr("holdfast.site.serve.build", failing)
+        monkeypatch.setattr("holdfast.site.serve.build_site", failing)
         threading.Thread(target=made.pages.watch, args=(said.append,), daemon=True).start()
         add(store, 0.9)
         waited(lambda: bool(said))
@@ -211,7 +211,7 @@ def test_whatever_fails_in_a_refresh_the_last_pages_stay_and_it_is_tried_again(
     add(store, 0.9)
     pages = Pages(store, told=lambda _: None, pause=0.02)
     before, said, left = pages.built, [], [3]
-    real = serve_module.build
+    real = serve_module.build_site
 
     def failing(*words: object, **named: object) -> Site:
         left[0] -= 1
@@ -219,7 +219,7 @@ def test_whatever_fails_in_a_refresh_the_last_pages_stay_and_it_is_tried_again(
             raise error
         return real(*words, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(serve_module, "build", failing)
+    monkeypatch.setattr(serve_module, "build_site", failing)
     add(store, 0.5, fog(1))
     thread = threading.Thread(target=pages.watch, args=(said.append,), daemon=True)
     thread.start()

@@ -14,16 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import add, change, fog
 
-from holdfast.boards.provenance import bases, scenarios_of
-from holdfast.boards.suite_board import board
+from holdfast.boards.provenance import scenarios_of, score_bases
+from holdfast.boards.suite_board import suite_board
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.suites import load_suite
 from holdfast.core.types import Flag
 from holdfast.site import build as building
-from holdfast.site import folder
-from holdfast.site.build import Site, build
-from holdfast.site.reading import Reading, stamp
+from holdfast.site import site_folder
+from holdfast.site.build import Site, build_site
 from holdfast.site.scripts import inline_json, script
+from holdfast.site.site_store import SiteStore, stamp
 from holdfast.site.slugs import slug
 from holdfast.site.sources import paper
 from holdfast.store.scores import Origin, Scores, grid
@@ -51,7 +51,7 @@ class Links(HTMLParser):
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Site:
     place = tmp_path_factory.mktemp("fresh")
-    return build(Store(str(place / "no-store")), place / "site")
+    return build_site(Store(str(place / "no-store")), place / "site")
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_a_fresh_install_is_full_of_what_papers_print(fresh: Site) -> None:
 
 def test_details_are_kept_for_those_who_ask(fresh: Site) -> None:
     data = data_of(fresh, "imagenet-testbed")
-    shown = board(load_suite("imagenet-testbed"))
+    shown = suite_board(load_suite("imagenet-testbed"))
     begun = {column.name for column in shown.details if any(e.details[column.name].have for e in shown.entries)}
     assert {column["name"] for column in data["details"]} == begun
     assert not begun & {column["name"] for column in data["columns"]}
@@ -127,7 +127,7 @@ def test_every_link_of_every_page_leads_to_a_file_or_a_paper(fresh: Site) -> Non
 
 
 def test_downloads_hold_the_whole_board(fresh: Site) -> None:
-    shown = board(load_suite(SUITE))
+    shown = suite_board(load_suite(SUITE))
     records = list(csv.DictReader(io.StringIO((fresh.out / f"downloads/{SUITE}.csv").read_text())))
     assert [one["model"] for one in records] == [str(one["model"]) for one in shown.records()]
     whole = json.loads((fresh.out / f"downloads/{SUITE}.json").read_text())
@@ -137,7 +137,7 @@ def test_downloads_hold_the_whole_board(fresh: Site) -> None:
 
 
 def test_a_measured_score_says_its_runs_and_commands(small: Store, tmp_path: Path) -> None:
-    site = build(small, tmp_path / "site")
+    site = build_site(small, tmp_path / "site")
     row = next(row for row in data_of(site)["rows"] if row["model"] == "resnet18")
     assert (row["origin"], row["rank"], row["open"]) == ("measured", None, True)
     names = [column["name"] for column in data_of(site)["columns"]]
@@ -157,13 +157,13 @@ def test_the_runs_behind_a_mean_are_those_of_its_columns(small: Store) -> None:
     whole = scenarios_of(column["ood-robustness"], suite)
     parts = [scenarios_of(column[name], suite) for name in column["ood-robustness"].of]
     assert whole == [text for part in parts for text in part]
-    basis = bases(suite, small)["resnet18"]["ood-robustness"]
+    basis = score_bases(suite, small)["resnet18"]["ood-robustness"]
     assert (len(basis.runs), len(basis.missing)) == (0, len(whole))
 
 
 def test_an_imported_score_says_its_file_and_numbers(store: Store, tmp_path: Path) -> None:
     scores = imported(store, ["theirs"])
-    site = build(store, tmp_path / "site")
+    site = build_site(store, tmp_path / "site")
     row = next(row for row in data_of(site)["rows"] if row["model"] == "theirs")
     (place,) = row["places"]["imported"]
     assert place == f"{SUITE}/imported/{scores.key}"
@@ -178,9 +178,9 @@ def test_an_imported_score_says_its_file_and_numbers(store: Store, tmp_path: Pat
 def test_a_hostile_name_is_text_everywhere(store: Store, tmp_path: Path, name: str) -> None:
     add(store, 0.9, model=name.encode("utf-8", "replace").decode(), flags=[Flag(CLOSING, "warning", HOSTILE)])
     imported(store, [name.encode("utf-8", "replace").decode()])
-    site = build(store, tmp_path / "site")
+    site = build_site(store, tmp_path / "site")
     assert not site.failed
-    fresh = build(Store(str(tmp_path / "none")), tmp_path / "fresh")
+    fresh = build_site(Store(str(tmp_path / "none")), tmp_path / "fresh")
     for file in (file for file in site.files if file.endswith(".html")):
         page = (site.out / file).read_text()
         assert "<img src=x" not in page
@@ -199,7 +199,7 @@ def test_damage_is_told_and_the_rest_is_built(small: Store, tmp_path: Path) -> N
     (root / f"rows/{other.key}.parquet").write_bytes(b"not parquet")
     (root / "rows/stray.parquet").write_bytes(b"PAR1 nor this")
     (root / f"scores/{SUITE}.0000.parquet").write_bytes(b"garbage")
-    site = build(Store(small.url), tmp_path / "site")
+    site = build_site(Store(small.url), tmp_path / "site")
     assert set(site.problems) == {
         f"rows/{other.key}.parquet",
         "rows/stray.parquet",
@@ -218,7 +218,7 @@ def test_a_run_that_changed_under_its_footer_is_told(small: Store, tmp_path: Pat
     data = bytearray(path.read_bytes())
     data[40:60] = bytes(20)
     path.write_bytes(bytes(data))
-    site = build(Store(small.url), tmp_path / "site")
+    site = build_site(Store(small.url), tmp_path / "site")
     said = (site.out / "models/resnet18.html").read_text() + (site.out / "index.html").read_text()
     assert f"rows/{key}.parquet" in said
     assert len(site.boards) >= 5
@@ -231,7 +231,7 @@ def test_a_store_that_cannot_be_listed_still_gives_the_published_boards(
         raise HoldfastError("rows of format 9, this installation reads format 1")
 
     monkeypatch.setattr(Store, "footers", refused)
-    site = build(small, tmp_path / "site")
+    site = build_site(small, tmp_path / "site")
     assert site.problems == {"rows": "rows of format 9, this installation reads format 1"}
     assert len(data_of(site)["rows"]) >= 20
 
@@ -241,25 +241,25 @@ def test_a_folder_of_others_is_refused_and_left_alone(fresh: Site, tmp_path: Pat
     out.mkdir()
     (out / "thesis.tex").write_text("precious")
     with pytest.raises(Misuse, match="not empty and not a site"):
-        build(Store(str(tmp_path / "none")), out)
+        build_site(Store(str(tmp_path / "none")), out)
     assert [path.name for path in tmp_path.iterdir()] == ["theirs"]
     with pytest.raises(Misuse, match="is a file"):
-        build(Store(str(tmp_path / "none")), out / "thesis.tex")
+        build_site(Store(str(tmp_path / "none")), out / "thesis.tex")
 
 
 def test_building_again_keeps_what_others_put_there_and_drops_what_is_gone(small: Store, tmp_path: Path) -> None:
     out = tmp_path / "site"
-    build(small, out)
+    build_site(small, out)
     (out / "CNAME").write_text("boards.example")
     (out / "models" / "mine.html").write_text("mine")
     empty = Store(str(tmp_path / "none"))
-    build(empty, out)
+    build_site(empty, out)
     assert (out / "CNAME").read_text() == "boards.example"
     assert [path.name for path in (out / "models").iterdir()] == ["mine.html"]
     assert not (out / "boards/data").exists() or not list((out / "boards/data").rglob("resnet18.js"))
     (out / "models" / "resnet18.html").write_text("also mine")
     with pytest.raises(Misuse, match="in the way and not ours"):
-        build(small, out)
+        build_site(small, out)
     assert (out / "models" / "resnet18.html").read_text() == "also mine"
 
 
@@ -269,43 +269,43 @@ def test_a_mark_that_names_a_file_outside_is_refused(tmp_path: Path, name: str) 
     out.mkdir()
     victim = tmp_path / "victim"
     victim.write_text("here")
-    (out / folder.MARK).write_text(json.dumps({"kind": folder.KIND, "files": {name: "x"}, "reports": {}}))
+    (out / site_folder.MARK).write_text(json.dumps({"kind": site_folder.KIND, "files": {name: "x"}, "reports": {}}))
     with pytest.raises(Misuse, match="not inside the site"):
-        folder.write([("index.html", b"x")], out)
+        site_folder.write([("index.html", b"x")], out)
     assert victim.read_text() == "here"
 
 
 def test_a_link_inside_the_site_is_not_followed_out(tmp_path: Path) -> None:
     out, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
-    folder.write([("index.html", b"x"), ("models/a.html", b"a")], out)
+    site_folder.write([("index.html", b"x"), ("models/a.html", b"a")], out)
     elsewhere.mkdir()
     (out / "models/a.html").unlink()
     (out / "models").rmdir()
     (out / "models").symlink_to(elsewhere)
     with pytest.raises(Misuse, match="leads out of the site"):
-        folder.write([("index.html", b"y"), ("models/a.html", b"b")], out)
+        site_folder.write([("index.html", b"y"), ("models/a.html", b"b")], out)
     assert list(elsewhere.iterdir()) == []
 
 
 def test_reports_that_would_not_change_are_taken_over(small: Store, tmp_path: Path) -> None:
     out = tmp_path / "site"
-    assert build(small, out).reused == 0
+    assert build_site(small, out).reused == 0
     first = (out / "models/resnet18.html").read_bytes()
-    assert build(small, out).reused == 1
+    assert build_site(small, out).reused == 1
     (out / "models/resnet18.html").write_text("tampered")
-    assert build(small, out).reused == 0
+    assert build_site(small, out).reused == 0
     assert (out / "models/resnet18.html").read_bytes() == first
     add(small, 0.4, fog(5), model="resnet18")
-    assert build(Store(small.url), out).reused == 0
+    assert build_site(Store(small.url), out).reused == 0
 
 
 def test_the_same_store_gives_the_same_bytes(small: Store, tmp_path: Path) -> None:
-    one, other = build(small, tmp_path / "one" / "site"), build(small, tmp_path / "other" / "site")
+    one, other = build_site(small, tmp_path / "one" / "site"), build_site(small, tmp_path / "other" / "site")
     assert one.files == other.files
 
 
 def test_a_report_of_the_site_links_back_to_its_boards(small: Store, tmp_path: Path) -> None:
-    build(small, tmp_path / "site")
+    build_site(small, tmp_path / "site")
     page = (tmp_path / "site/models/resnet18.html").read_text()
     assert f'href="../boards/{SUITE}.html"' in page
     assert "incomplete" in page
@@ -321,7 +321,7 @@ def test_a_report_beside_hundreds_names_a_few(store: Store) -> None:
 
 def test_without_plotly_the_boards_are_built_and_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(building, "_plotly", lambda: None)
-    site = build(Store(str(tmp_path / "none")), tmp_path / "site")
+    site = build_site(Store(str(tmp_path / "none")), tmp_path / "site")
     assert any(page.plots for page in site.boards)
     page = (site.out / "boards/imagenet-testbed.html").read_text()
     assert "plotly is not installed" in page
@@ -332,17 +332,17 @@ def test_without_plotly_the_boards_are_built_and_say_so(tmp_path: Path, monkeypa
 def test_a_suite_of_ones_own_has_its_board(small: Store, tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text('title = "Mine"\ndataset = "cifar10"\n[[board]]\nname = "clean"\nscenarios = ["{dataset}"]\n')
-    site = build(small, tmp_path / "site", own=[str(path)])
+    site = build_site(small, tmp_path / "site", own=[str(path)])
     rows = data_of(site, "mine")["rows"]
     assert [(row["model"], row["rank"], row["cells"][0]["text"]) for row in rows] == [("resnet18", 1, "90.0")]
     with pytest.raises(Misuse, match="etc/passwd"):
-        build(small, tmp_path / "site", own=["../../etc/passwd"])
+        build_site(small, tmp_path / "site", own=["../../etc/passwd"])
 
 
 def test_the_stamp_changes_with_the_store_alone(small: Store) -> None:
     before = stamp(small)
     assert stamp(Store(small.url)) == before
-    Reading(small).footers()
+    SiteStore(small).footers()
     assert stamp(small) == before
     add(small, 0.2, fog(4))
     assert stamp(small) != before

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from synthetic import CARD, add, change, fog, pgd, sweep
 
 from holdfast.core.intervals import wilson
-from holdfast.site.findings import findings
 from holdfast.site.half_lost import crossing, half_lost
 from holdfast.site.headline import headline, unmeasured_training
+from holdfast.site.model_results import model_results
 from holdfast.site.next_step import next_step
-from holdfast.site.summary import statements
-from holdfast.site.threats import standard_radii, threat_of_change, trained_radii
-from holdfast.site.verdict import verdict
+from holdfast.site.report_verdict import verdict
+from holdfast.site.stated_radii import standard_radii, threat_of_change, trained_radii
+from holdfast.site.statements import statements
 from holdfast.store.store import Store
 
 UNTRAINED = replace(CARD, threats=())
@@ -27,13 +27,13 @@ GRID = tuple(r / 255 for r in (1, 2, 4, 8, 16, 32))
 
 def attacked(store: Store, model: str = "resnet18") -> tuple[float, str]:
     """Radius and reason of the headline under attack."""
-    chosen = headline(findings(store, model).runs, "attacked")
+    chosen = headline(model_results(store, model).runs, "attacked")
     assert chosen is not None
     return round(float(chosen.run.footer.changes[-1].args["radius"]) * 255, 6), chosen.why
 
 
 def said(store: Store, topic: str) -> str:
-    made = {one.topic: one for one in statements(findings(store, "resnet18").runs, "cifar10")}
+    made = {one.topic: one for one in statements(model_results(store, "resnet18").runs, "cifar10")}
     return " ".join([made[topic].text, *made[topic].more]).replace("\u00a0", " ")
 
 
@@ -83,7 +83,7 @@ def test_where_the_radius_of_training_was_not_measured_the_suites_is_shown_and_t
     add(store, 0.1, pgd(64 / 255), card=card)
     assert attacked(store)[0] == 8
     assert "It was trained against pgd-linf at radius 16/255, which was not measured." in said(store, "Attacked")
-    assert "--scenario cifar10+pgd-linf:radius=16/255" in next_step(findings(store, "resnet18")).command
+    assert "--scenario cifar10+pgd-linf:radius=16/255" in next_step(model_results(store, "resnet18")).command
 
 
 def test_where_no_stated_radius_was_measured_the_nearest_is_and_says_so(store: Store) -> None:
@@ -102,7 +102,7 @@ def test_the_threat_of_training_comes_before_linf(store: Store) -> None:
     card = replace(CARD, threats=("pgd-l2:radius=1.0",))
     add(store, 0.3, pgd(8 / 255), card=card)
     add(store, 0.6, pgd(1.0, "mm5-l2"), card=card)
-    chosen = headline(findings(store, "resnet18").runs, "attacked")
+    chosen = headline(model_results(store, "resnet18").runs, "attacked")
     assert chosen is not None
     assert (chosen.threat, chosen.is_trained) == ("l2", True)
     assert "pgd-linf at radius 8/255: 30" in said(store, "Attacked")
@@ -114,7 +114,7 @@ def test_a_card_that_states_no_radius_stops_nothing(store: Store, threats: tuple
     add(store, 0.9, card=card)
     add(store, 0.6, pgd(8 / 255), card=card)
     assert attacked(store)[0] == 8
-    assert next_step(findings(store, "resnet18")).command
+    assert next_step(model_results(store, "resnet18")).command
 
 
 def test_threats_are_told_through_sweeps_unions_and_names() -> None:
@@ -136,7 +136,7 @@ def swept(store: Store, thresholds: dict[float, int], **facts: object) -> None:
 
 def test_a_sweep_is_read_at_each_of_its_radii(store: Store) -> None:
     swept(store, {0.0: 20, 2 / 255: 30, 8 / 255: 60, 32 / 255: 50, math.inf: 40})
-    found = findings(store, "resnet18")
+    found = model_results(store, "resnet18")
     shares = {run.footer.changes[-1].args["radius"]: run.accuracy for run in found.runs if run.group == "attacked"}
     expected = {1: 180, 2: 150, 4: 150, 8: 90, 16: 90, 32: 40}
     assert shares == {radius / 255: wilson(right, 200) for radius, right in expected.items()}
@@ -149,12 +149,12 @@ def test_a_sweep_is_read_at_each_of_its_radii(store: Store) -> None:
 def test_a_sweep_and_a_clean_run_count_undisturbed_once(store: Store) -> None:
     add(store, 0.9, n=100, population=100)
     swept(store, {0.0: 10, 8 / 255: 90})
-    assert sum(run.group == "undisturbed" for run in findings(store, "resnet18").runs) == 1
+    assert sum(run.group == "undisturbed" for run in model_results(store, "resnet18").runs) == 1
 
 
 def test_a_sweep_without_radii_in_its_rows_is_taken_as_it_is_not_left_out_in_silence(store: Store) -> None:
     add(store, 0.4, sweep(GRID))
-    found = findings(store, "resnet18")
+    found = model_results(store, "resnet18")
     assert [run.accuracy for run in found.runs] == [wilson(80, 200)]
 
 
@@ -162,14 +162,14 @@ def test_a_minimal_attack_is_read_at_radii_around_the_standard(store: Store) -> 
     attack = change("attack", "fmn-linf", hidden=("radius",), radius=math.inf)
     add(store, 0, attack, radii=[0.0] * 20 + [3 / 255] * 80 + [50 / 255] * 100)
     assert attacked(store)[0] == 8
-    chosen = headline(findings(store, "resnet18").runs, "attacked")
+    chosen = headline(model_results(store, "resnet18").runs, "attacked")
     assert chosen is not None
     assert chosen.run.accuracy == wilson(100, 200)
 
 
 def test_half_is_lost_where_the_line_through_the_shares_crosses_one_half(store: Store) -> None:
     swept(store, {0.0: 40, 4 / 255: 20, 8 / 255: 100, 32 / 255: 20, math.inf: 20})
-    known = half_lost(findings(store, "resnet18").runs)
+    known = half_lost(model_results(store, "resnet18").runs)
     assert known is not None
     assert known.radius is not None
     # kept of the 160 right: 140 at 4/255, 40 at 8/255
@@ -188,7 +188,7 @@ def test_half_not_lost_is_said_with_what_is_kept(store: Store) -> None:
     assert "not lost up to radius 8/255, the largest measured (pgd-linf): there it keeps 94.4 %" in said(
         store, "Attacked"
     )
-    assert "radii=[8/255,16/255,32/255]" in next_step(findings(store, "resnet18")).command
+    assert "radii=[8/255,16/255,32/255]" in next_step(model_results(store, "resnet18")).command
 
 
 def test_half_lost_under_one_attack_is_not_called_kept_because_of_another(store: Store) -> None:
@@ -209,7 +209,7 @@ def test_one_radius_bounds_where_half_is_lost(store: Store) -> None:
     add(store, 0.3, pgd(8 / 255))
     assert "Half of what it gets right is lost below radius 8/255, the only one measured" in said(store, "Attacked")
     assert "sweep:attack=(pgd-linf),radii=[2/255,4/255,8/255,16/255,32/255]" in (
-        next_step(findings(store, "resnet18")).command
+        next_step(model_results(store, "resnet18")).command
     )
 
 
@@ -240,19 +240,19 @@ def test_a_class_into_which_wrong_answers_fall_is_named(store: Store) -> None:
     add(store, 0.9)
     add(store, 0.1, fog(5), wrong_class=6)
     text = said(store, "Corrupted")
-    assert "Wrong answers fall into one class:" in text
-    assert "say “frog”" in text
+    assert "Most wrong predictions are one class:" in text
+    assert "are “frog”" in text
     assert "spread evenly it would be 10 %" in text
 
 
 def test_wrong_answers_that_spread_name_no_class(store: Store) -> None:
     add(store, 0.1, fog(5))
-    assert "Wrong answers" not in said(store, "Corrupted")
+    assert "rong predictions" not in said(store, "Corrupted")
 
 
 def test_the_verdict_says_what_holds_and_what_does_not(store: Store) -> None:
     def claim() -> str:
-        return verdict(findings(store, "resnet18").runs).claim
+        return verdict(model_results(store, "resnet18").runs).claim
 
     add(store, 0.9)
     assert claim() == "How it holds up is not known yet."
@@ -273,14 +273,14 @@ def test_the_verdict_says_what_holds_and_what_does_not(store: Store) -> None:
 def test_the_verdict_does_not_count_what_guessing_gets(store: Store) -> None:
     add(store, 0.1)
     add(store, 0.1, pgd(8 / 255))
-    found = findings(store, "resnet18")
+    found = model_results(store, "resnet18")
     assert verdict(found.runs).claim == "Undisturbed it is no better than guessing."
     assert next_step(found).command == "holdfast check resnet18 --dataset cifar10 --attacks"
 
 
 def test_the_next_command_closes_the_first_gap(store: Store) -> None:
     def command() -> str:
-        return next_step(findings(store, "resnet18")).command.removesuffix(f" --store {store.url}")
+        return next_step(model_results(store, "resnet18")).command.removesuffix(f" --store {store.url}")
 
     facts = {"card": UNTRAINED}
     add(store, 0.8, pgd(4 / 255), **facts)
@@ -302,15 +302,15 @@ def test_the_next_command_closes_the_first_gap(store: Store) -> None:
 
 def test_a_module_of_somebodys_program_gets_a_line_of_python(store: Store) -> None:
     add(store, 0.9, card=replace(UNTRAINED, source="live"))
-    command = next_step(findings(store, "resnet18")).command
+    command = next_step(model_results(store, "resnet18")).command
     assert command.startswith('holdfast.evaluate(model, ["cifar10+pgd-linf:radius=8/255", ')
 
 
 def test_a_model_without_gradients_is_offered_an_attack_that_needs_none(store: Store) -> None:
     add(store, 0.9, card=replace(UNTRAINED, differentiable=False))
-    assert "cifar10+square-linf:radius=8/255" in next_step(findings(store, "resnet18")).command
+    assert "cifar10+square-linf:radius=8/255" in next_step(model_results(store, "resnet18")).command
 
 
 def test_training_that_was_measured_is_not_called_missing(store: Store) -> None:
     add(store, 0.5, pgd(8 / 255, "autoattack-linf"))
-    assert unmeasured_training(findings(store, "resnet18").runs) == []
+    assert unmeasured_training(model_results(store, "resnet18").runs) == []

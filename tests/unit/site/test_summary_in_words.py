@@ -6,15 +6,15 @@ from holdfast.core.types import Flag
 from holdfast.metrics.accuracy import Accuracy
 from holdfast.metrics.averages import average_accuracy
 from holdfast.metrics.compare import compare
-from holdfast.site.findings import findings
-from holdfast.site.summary import caution, standing, statements
-from holdfast.site.trust import trust
-from holdfast.site.wording import basis, interval, percent, points
+from holdfast.site.cautions import cautions_of
+from holdfast.site.model_results import model_results
+from holdfast.site.statements import caution_statement, comparison_statement, statements
+from holdfast.site.wording import basis, interval_text, percent_text, points_text
 from holdfast.store.store import Store
 
 
 def said(store: Store, model: str = "resnet18") -> dict[str, str]:
-    found = findings(store, model)
+    found = model_results(store, model)
     return {one.topic: one.text for runs in [found.runs] for one in statements(runs, "cifar10")}
 
 
@@ -29,12 +29,12 @@ def test_every_sentence_has_the_numbers_of_the_metrics(store: Store) -> None:
     sentences = said(store)
     for topic, footer in {"Undisturbed": clean, **runs}.items():
         score = Accuracy()(store.read(footer.key))
-        assert f"{percent(score)} " in sentences[topic]
-        assert f"({interval(score)}, {basis(footer)})" in sentences[topic]
+        assert f"{percent_text(score)} " in sentences[topic]
+        assert f"({interval_text(score)}, {basis(footer)})" in sentences[topic]
     for topic, footer in runs.items():
         lost = compare(store.read(footer.key), store.read(clean.key)).difference
-        assert f"{points(lost).lstrip('−')} points below undisturbed" in sentences[topic]
-        assert f"(difference {interval(lost)})" in sentences[topic]
+        assert f"{points_text(lost).lstrip('−')} points below undisturbed" in sentences[topic]
+        assert f"(difference {interval_text(lost)})" in sentences[topic]
 
 
 def test_the_sentences_read_like_this(store: Store) -> None:
@@ -67,7 +67,7 @@ def test_the_worst_is_named_with_those_that_cannot_be_told_from_it(store: Store)
     text = said(store)["Corrupted"]
     mean = average_accuracy([store.read(footer.key) for footer in runs])
     assert text.startswith(
-        f"Over 3 corruption scenarios it gets {percent(mean)} right on average ({interval(mean)}). "
+        f"Over 3 corruption scenarios it gets {percent_text(mean)} right on average ({interval_text(mean)}). "
         "The worst is contrast at severity 5: 30"
     )
     assert "The intervals of 1 other overlap with it." in text
@@ -86,21 +86,21 @@ def test_a_difference_within_its_interval_is_not_claimed(store: Store) -> None:
 
 def test_other_models_are_named_while_few_and_counted_when_many(store: Store) -> None:
     add(store, 0.7)
-    assert standing(findings(store, "resnet18")).text.startswith("No other model")
+    assert comparison_statement(model_results(store, "resnet18")).text.startswith("No other model")
     add(store, 0.9, model="better")
     for i in range(3):
         add(store, 0.4, model=f"worse{i}")
-    text = standing(findings(store, "resnet18")).text
+    text = comparison_statement(model_results(store, "resnet18")).text
     assert text == "On the same samples, undisturbed it is better than 3 others and it is worse than better."
 
 
 def test_caution_is_silent_only_when_there_is_nothing_to_say(store: Store) -> None:
     add(store, 0.9)
-    assert caution(trust(findings(store, "resnet18"))).text == (
+    assert caution_statement(cautions_of(model_results(store, "resnet18"))).text == (
         "Every run covers its whole dataset, no flag was raised and no sample failed."
     )
     add(store, 0.5, fog(1), n=50, reasons={0: "unreadable"}, flags=[Flag("odd", "note", "Odd.")])
-    text = caution(trust(findings(store, "resnet18"))).text
+    text = caution_statement(cautions_of(model_results(store, "resnet18"))).text
     assert "1 of 2 runs rests on a part of the samples" in text
     assert "1 kind of flag was raised (odd)" in text
     assert "1 sample failed" in text

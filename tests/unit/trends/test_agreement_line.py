@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import norm
 
 from holdfast.core.errors import HoldfastError, Misuse
-from holdfast.trends.agreement_line import agreement, predict_accuracy
-from holdfast.trends.answers import side_by_side
+from holdfast.trends.agreement_line import agreement_rates, predict_accuracy
+from holdfast.trends.shared_predictions import side_by_side
 
 
 class Answers(NamedTuple):
@@ -41,9 +41,9 @@ def naive_agreement(predictions: np.ndarray) -> np.ndarray:
 
 def test_agreement_is_the_share_of_equal_answers_and_no_answer_agrees_with_nothing() -> None:
     made = population(5, n=400)
-    np.testing.assert_allclose(agreement(made.reference), naive_agreement(made.reference), atol=1e-7)
+    np.testing.assert_allclose(agreement_rates(made.reference), naive_agreement(made.reference), atol=1e-7)
     silent = np.array([[1, np.nan, 2], [1, np.nan, 3]])
-    assert agreement(silent)[0, 1] == pytest.approx(1 / 3)
+    assert agreement_rates(silent)[0, 1] == pytest.approx(1 / 3)
 
 
 @pytest.mark.parametrize("method", ["aline-d", "aline-s"])

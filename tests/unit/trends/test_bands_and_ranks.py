@@ -15,13 +15,13 @@ from holdfast.trends.bands import (
     upper_limit_score,
 )
 from holdfast.trends.bootstrap import percentiles
-from holdfast.trends.columns import column_bands
+from holdfast.trends.column_fits import column_bands
 from holdfast.trends.fits import fit
 from holdfast.trends.matrices import KINDS, Shift, r2_by_threshold, r2_matrix
-from holdfast.trends.piecewise import Piecewise, trend
+from holdfast.trends.piecewise import Piecewise, fit_trend
 from holdfast.trends.placing import mean_absolute_error, placements, prediction_interval
 from holdfast.trends.ranks import rank_intervals, rank_intervals_of_scores
-from holdfast.trends.synthetic import Pair, correlations
+from holdfast.trends.synthetic import SettingPair, robustness_correlations
 
 
 def scattered(models: int = 40, *, noise: float = 0.02, count: int = 2000, seed: int = 0) -> Table:
@@ -88,7 +88,7 @@ def test_a_plane_has_a_band_too() -> None:
 def test_a_piecewise_line_has_the_band_and_interval_of_its_side() -> None:
     made = scattered()
     at_zero = Table((*made.models, "z"), made.settings, np.vstack([made.values, [0.6, 0.0]]), np.full((41, 2), 2000))
-    line = trend(at_zero, "y", "x", zero="piecewise")
+    line = fit_trend(at_zero, "y", "x", zero="piecewise")
     assert isinstance(line, Piecewise)
     at = np.array([0.4, 0.8])
     around, one, other = (
@@ -169,10 +169,10 @@ def test_correlations_are_over_models_the_lines_have_not_seen() -> None:
     beyond = np.where(np.arange(60) < 30, 0, random.normal(0, 0.05, 60))
     values = np.clip(np.column_stack([x, 0.8 * x + beyond, 0.6 * x + 0.5 * beyond]), 0.01, 0.99)
     made = Table(tuple(f"m{i}" for i in range(60)), ("x", "s", "n"), values, np.zeros((60, 3), np.int64))
-    found = correlations(
+    found = robustness_correlations(
         made,
-        {"s": Pair("s", "x")},
-        {"n": Pair("n", "x")},
+        {"s": SettingPair("s", "x")},
+        {"n": SettingPair("n", "x")},
         fitted_on=made.models[:30],
         compared=lambda name: int(name[1:]) >= 30,
         space="linear",

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.metrics.error_consistency import kappa
-from holdfast.trends.agreement_line import agreement, predict_accuracy
+from holdfast.trends.agreement_line import agreement_rates, predict_accuracy
 from holdfast.trends.confidence_estimates import by_confidence
 from holdfast.trends.dependence import accuracies_if_kept, dependence, pairs_of
 
@@ -36,7 +36,7 @@ def test_where_nothing_shifts_every_assumption_gives_the_accuracies_back(accurac
     answers, labels = said(accuracies, 1000, seed)
     pairs = pairs_of(answers, labels)
     actual = (answers == labels).mean(axis=1)
-    found = accuracies_if_kept(pairs, agreement(answers)[pairs.one, pairs.other], actual)
+    found = accuracies_if_kept(pairs, agreement_rates(answers)[pairs.one, pairs.other], actual)
     assert np.abs(found - actual).max() < 0.01
 
 

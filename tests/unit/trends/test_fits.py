@@ -7,9 +7,9 @@ import pytest
 
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.table import Table, table
-from holdfast.trends.columns import column_bands, column_refits, fit_columns
+from holdfast.trends.column_fits import column_bands, column_refits, fit_columns
 from holdfast.trends.fits import Cut, LeftOut, fit, kendall, pearson
-from holdfast.trends.piecewise import Piecewise, trend
+from holdfast.trends.piecewise import Piecewise, fit_trend
 from holdfast.trends.robustness import (
     by_group,
     conversion_rate,
@@ -93,7 +93,7 @@ def test_piecewise_fits_each_side_and_leaves_the_pivot_in_neither() -> None:
         for i, x in enumerate((0.6, 0.7, 0.9))
     }
     made = small(left | {"pivot": (0.5, 0.0)} | right)
-    line = trend(made, "y", "x", zero="piecewise")
+    line = fit_trend(made, "y", "x", zero="piecewise")
     assert isinstance(line, Piecewise)
     assert (line.left.slope, line.left.intercept) == pytest.approx((0.5, -3))
     assert (line.right.slope, line.right.intercept) == pytest.approx((2, -4))
@@ -107,13 +107,13 @@ def test_piecewise_fits_each_side_and_leaves_the_pivot_in_neither() -> None:
 
 def test_piecewise_is_a_plain_line_without_zeros_and_refuses_several() -> None:
     made = small(LINE)
-    assert trend(made, "y", "x", zero="piecewise").expected(np.array([0.5])) == pytest.approx(
+    assert fit_trend(made, "y", "x", zero="piecewise").expected(np.array([0.5])) == pytest.approx(
         fit(made, "y", "x").expected(np.array([0.5]))
     )
     with pytest.raises(Misuse, match="splits where one model scores exactly 0"):
-        trend(small(LINE | {"y": (0.3, 0.0), "z": (0.5, 0.0)}), "y", "x", zero="piecewise")
+        fit_trend(small(LINE | {"y": (0.3, 0.0), "z": (0.5, 0.0)}), "y", "x", zero="piecewise")
     with pytest.raises(Misuse, match="no pivot"):
-        trend(small({k: (*v, 0.0) for k, v in LINE.items()}, "xyz"), "z", ("x", "y"), zero="piecewise")
+        fit_trend(small({k: (*v, 0.0) for k, v in LINE.items()}, "xyz"), "z", ("x", "y"), zero="piecewise")
     with pytest.raises(Misuse, match="no policy for one fit"):
         fit(small(LINE | {"z": (0.5, 0.0)}), "y", "x", zero="piecewise")  # type: ignore[arg-type]
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from holdfast.attacks.perceptual.lpips import Look, apart, features
 from holdfast.attacks.shapes import TINY, length, wide
-from holdfast.attacks.threat import Props, Scene
+from holdfast.attacks.threat import Props, Scene, Threat
 from holdfast.core.noise import Noise
 from holdfast.core.types import Cost
 
@@ -28,7 +28,7 @@ EVERYONE = 1 << 30
 PROJECTION = Cost(forwards=NEWTON + HALVINGS + 1, backwards=NEWTON)  # most passes of one projection
 
 
-class Ledger:
+class PassCounts:
     """Passes through the measuring network, sample by sample; samples are known by the keys of their noise."""
 
     def __init__(self, noise: Noise) -> None:
@@ -61,25 +61,29 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class LpipsBall:
+class LpipsBall(Threat):
     """A network may find the changed image no farther from the clean one than the radius.
 
     The variable is the perturbation, kept in the box. `conjugate`: iterations to find the steepest ascent in the
-    network's own metric. At most `width` samples pass through the network at once; passes go into the `ledger`.
+    network's own metric. At most `width` samples pass through the network at once; passes are added to `counts`.
     A projection looks who is still outside, on a GPU too: a pass through a network costs more than the wait.
     """
 
     name: ClassVar[str] = "lpips"
-    looks: ClassVar[bool] = True  # so its steps cannot be recorded
+    reads_values: ClassVar[bool] = True
     network: Look
     conjugate: int = CONJUGATE
     width: int = EVERYONE
-    ledger: Ledger | None = None
+    counts: PassCounts | None = None
     memory: Memory = field(default_factory=Memory, compare=False, repr=False)
+
+    @property
+    def keeps_state(self) -> bool:
+        return self.counts is not None
 
     def props(self, images: Tensor, noise: Noise, draw: Tensor) -> Props:
         """What the network sees in the clean images."""
-        places = torch.zeros_like(draw) if self.ledger is None else self.ledger.places(noise)
+        places = torch.zeros_like(draw) if self.counts is None else self.counts.places(noise)
         with torch.no_grad():
             seen = torch.cat([features(self.network, part) for part in torch.split(images, self.width)])
         props = {"features": seen, "place": places}
@@ -119,9 +123,9 @@ class LpipsBall:
 
     def note(self, props: Props, *, forwards: int = 0, backwards: int = 0) -> None:
         """Enters passes of these samples."""
-        if self.ledger is not None:
-            self.ledger.forwards[props["place"]] += forwards
-            self.ledger.backwards[props["place"]] += backwards
+        if self.counts is not None:
+            self.counts.forwards[props["place"]] += forwards
+            self.counts.backwards[props["place"]] += backwards
 
     def project(self, scene: Scene, variable: Tensor) -> Tensor:
         """Newton steps on the distance, then halvings of the way back to the clean image for those still outside.

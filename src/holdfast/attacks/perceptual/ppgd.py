@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.attacks.loop import Climb
+from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.perceptual.lpips_attack import LAIDLAW, LpipsAttack, margin_to_one
 from holdfast.attacks.perceptual.lpips_ball import CONJUGATE, PROJECTION, LpipsBall
 from holdfast.attacks.steps import Steepest
@@ -26,8 +26,8 @@ def ppgd(*, radius: float = 0.5, steps: int = 40, restarts: int = 1, network: st
     if steps < 1:
         raise Misuse(f"steps is 1 or more, got {steps}")
 
-    def climb(ball: LpipsBall) -> Climb:
-        return Climb(ball, margin_to_one, Steepest(2.0 / steps), steps, restarts)
+    def inside(ball: LpipsBall) -> GradientAttack:
+        return GradientAttack(ball, margin_to_one, Steepest(2.0 / steps), steps, restarts, radius=radius)
 
     each = Cost(1 + CONJUGATE + PROJECTION.forwards, CONJUGATE + PROJECTION.backwards)
-    return LpipsAttack(climb, radius, network, each)
+    return LpipsAttack(inside, radius, network, each)

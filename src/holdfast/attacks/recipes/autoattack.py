@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.attacks.recipes.apgd import NORMS
 from holdfast.attacks.recipes.cascade import Cascade, cascade_of
+from holdfast.attacks.threats.balls import NORMS
 from holdfast.core.registry import register
 
 CROCE = "Croce & Hein 2020, arXiv:2003.01690"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from holdfast.attacks.budget import Budget
+from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.objectives import lead
-from holdfast.attacks.recipes.apgd import NORMS, Goal, climbing
+from holdfast.attacks.recipes.apgd import Goal, auto_pgd
+from holdfast.attacks.threats.balls import NORMS
 from holdfast.core.registry import register
 
 GAO = "Gao et al. 2022, arXiv:2206.07576"
@@ -41,9 +42,8 @@ def register_mm(name: str, norm: str) -> None:
         steps: int = size.steps,
         targets: int = size.targets,
         restarts: int = 1,
-    ) -> Budget:
-        how = climbing(ball, LEAD, steps=steps, restarts=restarts, targets=targets)
-        return Budget(how, radius)
+    ) -> GradientAttack:
+        return auto_pgd(ball, LEAD, radius, steps=steps, restarts=restarts, targets=targets)
 
     mm.__doc__ = DOC.format(targets=size.targets, steps=size.steps, allowed=allowed)
     register("attack", f"{name}-{norm}", source=GAO, tags=("white box", norm))(mm)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.attacks.recipes.apgd import NORMS
 from holdfast.attacks.recipes.cascade import Cascade, cascade_of
+from holdfast.attacks.threats.balls import NORMS
 from holdfast.core.registry import register
 
 DAI = "Dai et al. 2023, arXiv:2302.10980"

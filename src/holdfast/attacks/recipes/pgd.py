@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from holdfast.attacks.budget import Budget
-from holdfast.attacks.loop import Climb, Start
+from holdfast.attacks.gradient import GradientAttack, Start
 from holdfast.attacks.objectives import OBJECTIVES, capped_margin, cross_entropy
-from holdfast.attacks.recipes.apgd import NORMS
 from holdfast.attacks.steps import Steepest
-from holdfast.attacks.threats.balls import Linf
+from holdfast.attacks.threats.balls import NORMS, Linf
 from holdfast.core.errors import Misuse
 from holdfast.core.registry import register
 
@@ -41,13 +39,13 @@ def register_pgd(norm: str) -> None:
         momentum: float = 0.0,
         loss: Loss = "ce",
         draws: int = 1,
-    ) -> Budget:
+    ) -> GradientAttack:
         if steps < 1 or draws < 1 or (step_size is not None and not step_size > 0):
             raise Misuse(f"steps, draws and step size are more than zero, got {steps}, {draws} and {step_size}")
         share = 2.5 / steps if step_size is None or radius == 0 else step_size / radius
         start: Start = "inside" if random_start else "identity"
         step = Steepest(share, momentum)
-        return Budget(Climb(ball, OBJECTIVES[loss], step, steps, restarts, start=start, draws=draws), radius)
+        return GradientAttack(ball, OBJECTIVES[loss], step, steps, restarts, start=start, draws=draws, radius=radius)
 
     pgd.__doc__ = DOC.format(steps=STEPS[norm], allowed=allowed)
     register("attack", f"pgd-{norm}", source=MADRY, tags=("white box", norm))(pgd)
@@ -58,9 +56,9 @@ for norm_name in NORMS:
 
 
 @register("attack", "fgsm", source="Goodfellow et al. 2015, arXiv:1412.6572", tags=("white box", "linf"))
-def fgsm(*, radius: float = 8 / 255) -> Budget:
+def fgsm(*, radius: float = 8 / 255) -> GradientAttack:
     """The fast gradient sign method: one sign step of the whole radius, from the image itself."""
-    return Budget(Climb(Linf(), cross_entropy, Steepest(1.0), 1, start="identity"), radius)
+    return GradientAttack(Linf(), cross_entropy, Steepest(1.0), 1, start="identity", radius=radius)
 
 
 @register(
@@ -69,22 +67,22 @@ def fgsm(*, radius: float = 8 / 255) -> Budget:
     source="Carlini & Wagner 2017, arXiv:1608.04644; as in arXiv:1706.06083",
     tags=("white box", "linf"),
 )
-def cw_linf(*, radius: float = 8 / 255, steps: int = 100, step_size: float | None = None) -> Budget:
+def cw_linf(*, radius: float = 8 / 255, steps: int = 100, step_size: float | None = None) -> GradientAttack:
     """PGD on the margin, which counts no further once the sample is broken; the "CW" of benchmark tables.
 
     `step_size` is absolute; none means radius / 4.
     Differs from the published code: a sample stops at its first success, and the best point is kept, not the last.
     """
     share = 0.25 if step_size is None or radius == 0 else step_size / radius
-    return Budget(Climb(Linf(), capped_margin, Steepest(share), steps), radius)
+    return GradientAttack(Linf(), capped_margin, Steepest(share), steps, radius=radius)
 
 
 def register_testbed(norm: str, usual: float, share: float) -> None:
     """Registers the PGD of the ImageNet testbed."""
     ball, _, allowed = NORMS[norm]
 
-    def testbed(*, radius: float = usual, steps: int = 100) -> Budget:
-        return Budget(Climb(ball, cross_entropy, Steepest(share), steps, start="identity"), radius)
+    def testbed(*, radius: float = usual, steps: int = 100) -> GradientAttack:
+        return GradientAttack(ball, cross_entropy, Steepest(share), steps, start="identity", radius=radius)
 
     testbed.__doc__ = f"""The PGD of the ImageNet testbed, {share:g} · radius a step: {allowed}.
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from holdfast.attacks.objectives import OBJECTIVES
 from holdfast.attacks.recipes import windows
 from holdfast.attacks.recipes.windows import Sides
-from holdfast.attacks.search import Hunt, Proposal, Search
+from holdfast.attacks.search import Proposal, RandomSearch
 from holdfast.attacks.shapes import TINY, length, wide
 from holdfast.attacks.steps import State
 from holdfast.attacks.threat import Scene, Threat
@@ -164,11 +164,11 @@ def register_square(threat: Threat, default: float, *, source: str, what: str, a
         share: float = 0.8,
         rescale: bool = False,
         loss: Loss = "margin",
-    ) -> Hunt:
+    ) -> RandomSearch:
         if not 0 < share <= 1:
             raise Misuse(f"a window covers a share of the image, more than 0 and at most 1, got {share}")
         proposal = _proposal(threat, share, queries, rescale)
-        return Hunt(Search(threat, proposal, queries, restarts, OBJECTIVES[loss]), radius)
+        return RandomSearch(threat, proposal, queries, restarts, OBJECTIVES[loss], radius=radius)
 
     square.__doc__ = DOC.format(what=what, allowed=allowed)
     register("attack", f"square-{threat.name}", source=source, tags=("black box", threat.name))(square)

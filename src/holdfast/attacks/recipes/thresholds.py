@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from holdfast.attacks.attack import Attack, Attempt
-from holdfast.attacks.budget import Budget
+from holdfast.attacks.attack import Attack
+from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.shapes import parts_of, wide
-from holdfast.attacks.success import is_inside, is_wrong
+from holdfast.attacks.success import is_within, is_wrong
 from holdfast.core.noise import Noise
-from holdfast.core.types import Batch, Classifier, Cost, ModelCard
+from holdfast.core.types import AttackResult, Batch, Classifier, Cost, ModelCard, added
 
 SUCCESS_COST = 0.2  # of a failed attack, which runs to its end; measured 0.05 to 0.3 over the attacks here
 
@@ -31,7 +31,7 @@ class Sweep(Attack):
 
     @property
     def is_minimal(self) -> bool:
-        return isinstance(self.attack, Budget) and self.attack.climb.keep == "smallest"
+        return isinstance(self.attack, GradientAttack) and self.attack.keep == "smallest"
 
     @property
     def cost(self) -> Cost:
@@ -50,7 +50,7 @@ class Sweep(Attack):
         *,
         width: int,
         first: Tensor | None = None,  # noqa: ARG002
-    ) -> Attempt:
+    ) -> AttackResult:
         probes = _Probes(self, model, batch, noise, width)
         if self.is_minimal:
             return probes.minimal()
@@ -77,49 +77,49 @@ class _Probes:
             clean[part] = self._wrong(batch.images[part], batch.labels[part])
         count = torch.zeros(len(batch), dtype=torch.int64, device=device)
         self.low, self.high = count.clone(), torch.where(clean, 0, len(how.radii) + 1)
-        self.whole = Attempt(
+        self.whole = AttackResult(
             batch.images.clone(),
-            torch.zeros(len(batch), device=device),
-            clean.clone(),
+            size=torch.zeros(len(batch), device=device),
+            broken=clean.clone(),
             forwards=count + 1,
             backwards=count.clone(),
         )
         self.last: Tensor | None = None
         self.reached = torch.ones(len(batch), device=device)
 
-    def searched(self) -> Attempt:
+    def searched(self) -> AttackResult:
         """Each sample's own search: attacks where it is not known yet, until low and high are neighbours."""
         splits = torch.tensor(_splits(len(self.how.radii) + 1), device=self.grid.device)
         while True:
             open_ = (self.high - self.low > 1).nonzero().squeeze(1)
             if not len(open_):
-                return self._settled()
-            place = self.low[open_] + splits[self.high[open_] - self.low[open_]]
-            made = self._attacked(open_, place)
+                return self._finished()
+            level = self.low[open_] + splits[self.high[open_] - self.low[open_]]
+            result = self._attacked(open_, level)
             # a success may be smaller than its radius: then it is known at a smaller one
-            needed = (~is_inside(made.size[:, None], self.grid[None, 1:-1])).sum(1) + 1
-            reached = torch.minimum(needed, place)
-            self.high[open_] = torch.where(made.broken, torch.minimum(reached, self.high[open_]), self.high[open_])
-            self.low[open_] = torch.where(made.broken, self.low[open_], place)
+            needed = (~is_within(result.size[:, None], self.grid[None, 1:-1])).sum(1) + 1
+            reached = torch.minimum(needed, level)
+            self.high[open_] = torch.where(result.broken, torch.minimum(reached, self.high[open_]), self.high[open_])
+            self.low[open_] = torch.where(result.broken, self.low[open_], level)
 
-    def minimal(self) -> Attempt:
+    def minimal(self) -> AttackResult:
         everyone = torch.arange(len(self.batch), device=self.grid.device)[self.high > 0]
         if len(everyone):
-            made = self._attacked(everyone, torch.full_like(everyone, len(self.how.radii) + 1))
-            needed = (~is_inside(made.size[:, None], self.grid[None, 1:-1])).sum(1) + 1
-            self.high[everyone] = torch.where(made.broken, needed, len(self.how.radii) + 1)
-        return self._settled()
+            result = self._attacked(everyone, torch.full_like(everyone, len(self.how.radii) + 1))
+            needed = (~is_within(result.size[:, None], self.grid[None, 1:-1])).sum(1) + 1
+            self.high[everyone] = torch.where(result.broken, needed, len(self.how.radii) + 1)
+        return self._finished()
 
-    def exhausted(self, searched: Attempt) -> Attempt:
+    def exhausted(self, searched: AttackResult) -> AttackResult:
         """Every radius for every sample that is right; what was searched stands beside it."""
         right = (self.high > 0).nonzero().squeeze(1)
         broken = torch.zeros(len(self.batch), len(self.how.radii), dtype=torch.bool, device=self.grid.device)
         for i in range(len(self.how.radii), 0, -1):
             if len(right):
-                made = self._attacked(right, torch.full_like(right, i), warm=False)
-                broken[right, i - 1] = made.broken
-                self.high[right] = torch.where(made.broken, i, self.high[right])
-        whole = self._settled()
+                result = self._attacked(right, torch.full_like(right, i), warm=False)
+                broken[right, i - 1] = result.broken
+                self.high[right] = torch.where(result.broken, i, self.high[right])
+        whole = self._finished()
         known = broken.long()
         gaps = (known.cummax(dim=1).values > known).any(dim=1)
         assert whole.radius is not None, "a sweep tells thresholds"
@@ -130,48 +130,47 @@ class _Probes:
         whole.forwards, whole.backwards = whole.forwards + searched.forwards, whole.backwards + searched.backwards
         return whole
 
-    def _attacked(self, rows: Tensor, place: Tensor, *, warm: bool | None = None) -> Attempt:
-        """Attacks some samples at some places of the grid, and takes down images, passes and where the attack ended."""
+    def _attacked(self, rows: Tensor, level: Tensor, *, warm: bool | None = None) -> AttackResult:
+        """Attacks some samples, each at its level of the grid, and records images, passes and the last variables."""
         how, batch, whole = self.how, self.batch, self.whole
-        part = Batch(batch.images[rows], batch.labels[rows], tuple(batch.ids[i] for i in rows.tolist()))
+        part = batch.take(rows)
         warm = how.warm if warm is None else warm
-        begun = self._begun(rows, place) if warm and self.last is not None else None
-        made = how.attack.attempt(
-            self.model, part, self.noise.take(rows), self.grid[place], width=self.width, first=begun
+        begun = self._warm_start(rows, level) if warm and self.last is not None else None
+        result = how.attack.attempt(
+            self.model, part, self.noise.take(rows), self.grid[level], width=self.width, first=begun
         )
-        claimed = made.broken.nonzero().squeeze(1)
+        claimed = result.broken.nonzero().squeeze(1)
         for some in parts_of(claimed, self.width):
-            made.broken[some] = self._wrong(made.images[some], part.labels[some])
-        made.forwards[claimed] += 1
-        whole.forwards[rows] += made.forwards
-        whole.backwards[rows] += made.backwards
-        self._note(rows, place, made)
-        return made
+            result.broken[some] = self._wrong(result.images[some], part.labels[some])
+        result.forwards[claimed] += 1
+        whole.forwards[rows] += result.forwards
+        whole.backwards[rows] += result.backwards
+        self._note(rows, level, result)
+        return result
 
-    def _begun(self, rows: Tensor, place: Tensor) -> Tensor:
+    def _warm_start(self, rows: Tensor, level: Tensor) -> Tensor:
         """Where the last attack on the sample ended, stretched to the radius of this one."""
         assert self.last is not None, "nothing to go on from"
-        return self.last[rows] * wide(self.grid[place] / self.reached[rows], self.last)
+        return self.last[rows] * wide(self.grid[level] / self.reached[rows], self.last)
 
-    def _note(self, rows: Tensor, place: Tensor, made: Attempt) -> None:
+    def _note(self, rows: Tensor, level: Tensor, result: AttackResult) -> None:
         """Keeps the image of the smallest success, and for who has none that of the largest radius so far."""
         whole = self.whole
-        better = made.broken | ~whole.broken[rows]
+        better = result.broken | ~whole.broken[rows]
         taken = rows[better]
-        whole.images[taken], whole.size[taken] = made.images[better], made.size[better]
-        whole.broken[rows] |= made.broken
-        if made.variable is not None:
+        whole.images[taken], whole.size[taken] = result.images[better], result.size[better]
+        whole.broken[rows] |= result.broken
+        if result.variable is not None:
             if self.last is None:
-                self.last = made.variable.new_zeros((len(self.batch), *made.variable.shape[1:]))
-            self.last[rows] = made.variable
-            self.reached[rows] = self.grid[place]
-        places = rows.tolist()
-        whole.reasons |= {places[i]: why for i, why in made.reasons.items()}
-        whole.facts |= made.facts
-        for name, count in made.tallies.items():
-            whole.tallies[name] = whole.tallies.get(name, 0) + count
+                self.last = result.variable.new_zeros((len(self.batch), *result.variable.shape[1:]))
+            self.last[rows] = result.variable
+            self.reached[rows] = self.grid[level]
+        positions = rows.tolist()
+        whole.reasons |= {positions[i]: why for i, why in result.reasons.items()}
+        whole.facts |= result.facts
+        whole.tallies = added(whole.tallies, result.tallies)
 
-    def _settled(self) -> Attempt:
+    def _finished(self) -> AttackResult:
         self.whole.radius = self.grid[self.high]
         self.whole.broken = self.high <= len(self.how.radii)
         return self.whole

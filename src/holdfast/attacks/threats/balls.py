@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
 from holdfast.attacks.shapes import TINY, length, settled, wide
-from holdfast.attacks.threat import Props, Scene
+from holdfast.attacks.threat import Props, Scene, Threat
 from holdfast.core.noise import Noise
 
 ROUNDS, GPU_ROUNDS = 20, 7  # a CPU stops once it is exact, a GPU cannot ask: what is left then is cut, never outside
@@ -19,7 +19,7 @@ ROOM = 1e-5  # an entry nearer than this to the end of the box has nowhere to go
 
 
 @dataclass(frozen=True, slots=True)
-class Ball:
+class Ball(Threat):
     """What the norms share: the variable is the perturbation, and the box keeps the images valid.
 
     `nearest`, `spread`, `steepest` and `farthest` are the norm's geometry in any box [low, high] around zero, for
@@ -223,6 +223,21 @@ class L1(Ball):
         spent = cap.cumsum(dim=1) - cap
         moved = (radius[:, None] - spent).clamp_min(0.0).minimum(cap)
         return (torch.zeros_like(flat).scatter(1, order, moved) * flat.sign()).view_as(gradient)
+
+
+class Norm(NamedTuple):
+    """A norm ball with its usual radius and what it allows, in words."""
+
+    ball: Ball
+    radius: float
+    allowed: str
+
+
+NORMS = {
+    "linf": Norm(Linf(), 8 / 255, "every pixel may move by `radius`"),
+    "l2": Norm(L2(), 0.5, "the image may move by `radius` in Euclidean length"),
+    "l1": Norm(L1(), 12.0, "the changes of all pixels may add up to `radius`"),
+}
 
 
 def rounds(change: Tensor) -> int:

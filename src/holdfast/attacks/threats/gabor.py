@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from holdfast.attacks.budget import Budget
+from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.recipes.uar import KANG, LEVELS, unforeseen
 from holdfast.attacks.shapes import TINY, wide
 from holdfast.attacks.threat import Props, Scene
@@ -100,7 +100,7 @@ def gabor_attack(
     restarts: int = 1,
     density: float = DENSITY,
     straight_through: bool = False,
-) -> Budget:
+) -> GradientAttack:
     """Sign steps on the specks that make up Gabor noise, which brightens by up to `radius` grey levels (of 255).
 
     `share` of the radius per step; none means 1 / √steps. 20 steps and radii of 0.5 to 10 as in MultiRobustBench; the

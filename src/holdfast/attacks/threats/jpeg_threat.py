@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from holdfast.attacks.budget import Budget
+from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.recipes.frank_wolfe import FrankWolfe
 from holdfast.attacks.recipes.uar import COLOUR, KANG, LEVELS, constant, need_grey_or_colour, unforeseen
 from holdfast.attacks.threat import Props, Scene
@@ -68,7 +68,7 @@ class Jpeg(Latent):
     multiples of 16 (grey: 8) is continued by its last rows and columns, which are cut off again.
     """
 
-    residue: ClassVar[str] = "colour images lose every other row and column of their chroma (4:2:0)"
+    change_at_zero: ClassVar[str] = "colour images lose every other row and column of their chroma (4:2:0)"
 
     @property
     def name(self) -> str:
@@ -130,7 +130,9 @@ SHARE = "`share` of the radius per step; none means 1 / √steps."
 def register_jpeg(threat: Jpeg, default: float, *, steps: str, allowed: str, radii: str, differs: str) -> None:
     """Registers `jpeg-NORM` with steepest steps."""
 
-    def jpeg(*, radius: float = default, steps: int = 20, share: float | None = None, restarts: int = 1) -> Budget:
+    def jpeg(
+        *, radius: float = default, steps: int = 20, share: float | None = None, restarts: int = 1
+    ) -> GradientAttack:
         return unforeseen(threat, radius, steps, restarts, share=share)
 
     jpeg.__doc__ = DOC.format(steps=steps, allowed=allowed, size=SHARE, radii=radii, differs=differs)
@@ -155,7 +157,7 @@ register_jpeg(
 )
 
 
-def jpeg_l1(*, radius: float = 10.0, steps: int = 20, restarts: int = 1) -> Budget:
+def jpeg_l1(*, radius: float = 10.0, steps: int = 20, restarts: int = 1) -> GradientAttack:
     return unforeseen(Jpeg(L1(), CAP), radius, steps, restarts, step=FrankWolfe())
 
 

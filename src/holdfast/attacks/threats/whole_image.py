@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from holdfast.attacks.budget import Budget
-from holdfast.attacks.loop import Climb
+from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.objectives import cross_entropy
 from holdfast.attacks.steps import Steepest
 from holdfast.attacks.threat import Props, Scene
@@ -64,9 +63,9 @@ class Dials(Latent):
 def register_dials(name: str, threat: Dials, default: float, *, summary: str, units: str, start: str = "") -> None:
     """Registers the attack that turns these dials, with a radius from the middle of the published grid."""
 
-    def dials(*, radius: float = default, steps: int = 20, restarts: int = 1) -> Budget:
+    def dials(*, radius: float = default, steps: int = 20, restarts: int = 1) -> GradientAttack:
         step = Steepest(2.0 / max(steps - 2, 1))
-        return Budget(Climb(threat, cross_entropy, step, steps, restarts), radius)
+        return GradientAttack(threat, cross_entropy, step, steps, restarts, radius=radius)
 
     dials.__doc__ = DOC.format(summary=summary, units=units, start=start)
     tags = ("white box", threat.name, "colour") if threat.colour else ("white box", threat.name)

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from holdfast.boards.column_scores import BEST, strengths_of, trained_as_said
-from holdfast.boards.entries import Board, Entry
+from holdfast.boards.column_scores import BEST, published_training, strengths_of
+from holdfast.boards.entries import Board, BoardEntry
 from holdfast.boards.suite_board import tables_of
 from holdfast.core.errors import HoldfastError
 from holdfast.core.refs import parse_ref
@@ -17,8 +17,8 @@ from holdfast.core.table import Table
 from holdfast.metrics.multi_attack import CLEAN, Strength, trained_strengths
 from holdfast.metrics.radius_curves import accuracies_at
 from holdfast.metrics.stability import NEAR
-from holdfast.site.plots.plot import Plot, number, numbers
-from holdfast.site.plots.points import SWEEP, Points
+from holdfast.site.plots.plot import Plot, json_number, json_numbers
+from holdfast.site.plots.points import SWEEP, BoardPoints
 from holdfast.store.footer import Footer
 from holdfast.store.store import Store
 
@@ -27,14 +27,14 @@ OFFICIAL = (RATIO, "cr-ind-worst", "stability-constant")
 EXACT = 9  # a stability constant divides by gaps of a few millionths
 
 
-class Attack(NamedTuple):
+class AttackStrengths(NamedTuple):
     """An attack and its strengths, weakest first."""
 
     name: str
     strengths: tuple[float, ...]
 
 
-class Swept(NamedTuple):
+class SweepRun(NamedTuple):
     """A sweep measured here, under the name that published results have for its attack."""
 
     name: str
@@ -46,7 +46,7 @@ class Swept(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class AttackedModel:
     """Accuracies of a model, and the attacks of its training with their largest strength."""
 
     name: str
@@ -55,7 +55,7 @@ class Model:
     trained: Mapping[str, float]
 
 
-def attacks(points: Points, suite: Suite, shown: Board, store: Store) -> Plot | None:
+def attacks_plot(points: BoardPoints, suite: Suite, shown: Board, store: Store) -> Plot | None:
     """Choose K, and see the ratios again; None for a suite that has no competitiveness ratio."""
     columns = [column for column in shown.columns if column.score == RATIO]
     if not columns:
@@ -69,12 +69,12 @@ def attacks(points: Points, suite: Suite, shown: Board, store: Store) -> Plot | 
     data: dict[str, object] = {
         "near": NEAR,
         "missing": _missing(shown, table, models),
-        "clean": number(best.get(CLEAN, math.nan), EXACT),
+        "clean": json_number(best.get(CLEAN, math.nan), EXACT),
         "attacks": [
             {
                 "name": each.name,
                 "ranked": each.name in ranked,
-                "strengths": numbers(each.strengths, EXACT),
+                "strengths": json_numbers(each.strengths, EXACT),
                 "best": _along(each, best),
             }
             for each in chosen
@@ -92,9 +92,9 @@ def attacks(points: Points, suite: Suite, shown: Board, store: Store) -> Plot | 
     )
 
 
-def _once(shown: Board, models: Sequence[Model]) -> list[Model]:
+def _once(shown: Board, models: Sequence[AttackedModel]) -> list[AttackedModel]:
     """Every model once, under its name on the board: as it was measured here where that is whole, else as listed."""
-    found: dict[str, Model] = {}
+    found: dict[str, AttackedModel] = {}
     for model in models:
         entry = _entry(shown, model)
         name = model.name if entry is None else entry.model
@@ -110,7 +110,7 @@ def _battery(suite: Suite, store: Store) -> Table | None:
     return max((table for table in tables if BEST in table.models), key=lambda t: len(t.models), default=None)
 
 
-def _attacks(best: Mapping[Strength, float], sweeps: Sequence[Swept]) -> list[Attack]:
+def _attacks(best: Mapping[Strength, float], sweeps: Sequence[SweepRun]) -> list[AttackStrengths]:
     """The attacks that have a best accuracy, then those that were swept here alone."""
     found: dict[str, set[float]] = {}
     for entry in best:
@@ -118,10 +118,10 @@ def _attacks(best: Mapping[Strength, float], sweeps: Sequence[Swept]) -> list[At
             found.setdefault(entry.attack, set()).add(entry.strength)
     for each in sweeps:
         found.setdefault(each.name, set(each.radii))
-    return [Attack(name, tuple(sorted(strengths))) for name, strengths in found.items()]
+    return [AttackStrengths(name, tuple(sorted(strengths))) for name, strengths in found.items()]
 
 
-def _sweeps(points: Points, suite: Suite) -> Iterator[Swept]:
+def _sweeps(points: BoardPoints, suite: Suite) -> Iterator[SweepRun]:
     names = {
         scenario: setting
         for part in suite.parts
@@ -130,20 +130,20 @@ def _sweeps(points: Points, suite: Suite) -> Iterator[Swept]:
     for line in points.lines:
         changes = line.footer.changes
         if line.footer.scenario in names and changes and changes[-1].name == SWEEP:
-            yield Swept(names[line.footer.scenario], line.footer)
+            yield SweepRun(names[line.footer.scenario], line.footer)
 
 
-def _listed(table: Table | None) -> list[Model]:
+def _listed(table: Table | None) -> list[AttackedModel]:
     if table is None:
         return []
     return [
-        Model(name, "imported", _cells(table, name), trained_as_said(table.facts.get(name, {})))
+        AttackedModel(name, "imported", _cells(table, name), published_training(table.facts.get(name, {})))
         for name in table.models
         if name != BEST
     ]
 
 
-def _measured(points: Points, sweeps: Sequence[Swept], store: Store) -> list[Model]:
+def _measured(points: BoardPoints, sweeps: Sequence[SweepRun], store: Store) -> list[AttackedModel]:
     """Models measured here: one sweep answers every strength of its grid."""
     clean = {line.footer.model: line.accuracy.value for line in points.lines if line.footer.scenario == points.home}
     cells: dict[str, dict[Strength, float]] = {}
@@ -154,10 +154,10 @@ def _measured(points: Points, sweeps: Sequence[Swept], store: Store) -> list[Mod
         found = accuracies_at(store.read(each.footer.key), each.name, each.radii)
         own |= {entry: accuracy for entry, accuracy in found.items() if entry != CLEAN}
         trained.setdefault(model, {}).update(_seen(each))
-    return [Model(name, "measured", own, trained[name]) for name, own in cells.items()]
+    return [AttackedModel(name, "measured", own, trained[name]) for name, own in cells.items()]
 
 
-def _seen(swept: Swept) -> dict[str, float]:
+def _seen(swept: SweepRun) -> dict[str, float]:
     """Up to which strength the card says that the model was trained on the attack; nothing where it does not say."""
     attack = parse_ref(str(swept.footer.changes[-1].args["attack"]).strip("()")).name
     try:
@@ -167,33 +167,33 @@ def _seen(swept: Swept) -> dict[str, float]:
     return {swept.name: known[attack]} if attack in known else {}
 
 
-def _record(model: Model, chosen: Sequence[Attack], entry: Entry | None) -> dict[str, object]:
+def _record(model: AttackedModel, chosen: Sequence[AttackStrengths], entry: BoardEntry | None) -> dict[str, object]:
     scores = {} if entry is None else {name: cell.score for name, cell in entry.cells.items()}
     return {
         "name": model.name,
         "origin": model.origin,
         "rank": None if entry is None else entry.rank,
-        "official": [number(score.value, EXACT) if (score := scores.get(name)) else None for name in OFFICIAL],
+        "official": [json_number(score.value, EXACT) if (score := scores.get(name)) else None for name in OFFICIAL],
         "trained": dict(model.trained),
-        "clean": number(model.cells.get(CLEAN, math.nan), EXACT),
+        "clean": json_number(model.cells.get(CLEAN, math.nan), EXACT),
         "accuracies": [_along(attack, model.cells) for attack in chosen],
     }
 
 
-def _entry(shown: Board, model: Model) -> Entry | None:
+def _entry(shown: Board, model: AttackedModel) -> BoardEntry | None:
     return next((entry for entry in shown.entries if model.name in entry.names), None)
 
 
 def _cells(table: Table, model: str) -> dict[Strength, float]:
-    attacks = [attack for attack, slash, _ in (name.partition("/") for name in table.settings) if slash]
-    return strengths_of(table, model, [*attacks, "NoAttack"])
+    names = [attack for attack, slash, _ in (name.partition("/") for name in table.settings) if slash]
+    return strengths_of(table, model, [*names, "NoAttack"])
 
 
-def _along(attack: Attack, cells: Mapping[Strength, float]) -> list[float | None]:
-    return numbers([cells.get(Strength(attack.name, strength), math.nan) for strength in attack.strengths], EXACT)
+def _along(attack: AttackStrengths, cells: Mapping[Strength, float]) -> list[float | None]:
+    return json_numbers([cells.get(Strength(attack.name, strength), math.nan) for strength in attack.strengths], EXACT)
 
 
-def _missing(shown: Board, table: Table | None, models: Sequence[Model]) -> str:
+def _missing(shown: Board, table: Table | None, models: Sequence[AttackedModel]) -> str:
     """What cannot be shown, and how to get it."""
     if table is None:
         return (

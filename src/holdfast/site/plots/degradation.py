@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from holdfast.core.suites import Suite
 from holdfast.core.values import number_text
-from holdfast.site.plots.lines import TESTBED, reference_of
 from holdfast.site.plots.losses import Losses
 from holdfast.site.plots.plot import Plot
-from holdfast.site.plots.points import BOARD, Points
+from holdfast.site.plots.points import BOARD, BoardPoints
 from holdfast.site.plots.scatter import SCATTER
+from holdfast.site.plots.trend_lines import reference_of
 from holdfast.store.footer import ChangeRecord
 from holdfast.store.store import Store
 from holdfast.trends.testbed import NATURAL, PGD, RENDERED, VAL, corruption_groups
@@ -19,7 +19,7 @@ from holdfast.trends.testbed import NATURAL, PGD, RENDERED, VAL, corruption_grou
 SEVERITY, RADIUS = "severity", "radius"
 
 
-class Cell(NamedTuple):
+class ShiftedScore(NamedTuple):
     """A shifted score: its axis and that of its reference. `level` is a severity or radius, or nothing."""
 
     measure: str
@@ -29,11 +29,11 @@ class Cell(NamedTuple):
     reference: int
 
 
-def degradation(points: Points, suite: Suite, store: Store) -> Plot | None:
+def degradation_plot(points: BoardPoints, suite: Suite, store: Store) -> Plot | None:
     """Bars and heat maps of what shifts cost; None where nothing has a reference."""
     measures: dict[str, dict[int, list[object]]] = {}
     losses = Losses(points, suite, store)
-    for cell in (*_of_settings(points, suite), *_of_scenarios(points), *_of_board(points, suite)):
+    for cell in (*_of_settings(points), *_of_scenarios(points), *_of_board(points, suite)):
         own = measures.setdefault(cell.measure, {})
         if cell.axis not in own:
             own[cell.axis] = [cell.shift, cell.level, cell.axis, cell.reference, losses.of(cell.axis, cell.reference)]
@@ -52,7 +52,7 @@ def degradation(points: Points, suite: Suite, store: Store) -> Plot | None:
     )
 
 
-def _of_scenarios(points: Points) -> Iterator[Cell]:
+def _of_scenarios(points: BoardPoints) -> Iterator[ShiftedScore]:
     """Of models measured here: corrupted and natural sets under one attack (or none) against the same attack alone."""
     footers = {line.footer.scenario: line.footer for line in points.lines}
     home = points.home
@@ -74,13 +74,11 @@ def _of_scenarios(points: Points) -> Iterator[Cell]:
         else:
             continue
         if reference is not None:
-            yield Cell(measure, shift, level, axis, reference)
+            yield ShiftedScore(measure, shift, level, axis, reference)
 
 
-def _of_settings(points: Points, suite: Suite) -> Iterator[Cell]:
+def _of_settings(points: BoardPoints) -> Iterator[ShiftedScore]:
     """Of the testbed's published results: all of its corruptions, natural sets and attacks."""
-    if suite.source != TESTBED:
-        return
     named = [name for axis in points.axes for name in axis.names]
     listed = [
         ("Accuracy", group.replace("_", " "), str(level), name, VAL)
@@ -93,17 +91,17 @@ def _of_settings(points: Points, suite: Suite) -> Iterator[Cell]:
     for measure, shift, level, name, reference in listed:
         axis, other = points.axis_of(name), points.axis_of(reference)
         if axis is not None and other is not None:
-            yield Cell(measure, shift, level, axis, other)
+            yield ShiftedScore(measure, shift, level, axis, other)
 
 
-def _of_board(points: Points, suite: Suite) -> Iterator[Cell]:
+def _of_board(points: BoardPoints, suite: Suite) -> Iterator[ShiftedScore]:
     """Of every model of the board: the scores that are means over shifts."""
     means = {column.name for column in suite.board if not column.score}
     for i, axis in enumerate(points.axes):
         if axis.group == BOARD and not axis.is_reference and axis.names & means:
             reference = reference_of(points, i)
             if reference is not None:
-                yield Cell("Scores of the board", axis.title, "", i, reference)
+                yield ShiftedScore("Scores of the board", axis.title, "", i, reference)
 
 
 def _level(change: ChangeRecord, name: str) -> str:

@@ -10,8 +10,8 @@ from holdfast.core.suites import Suite
 from holdfast.core.types import Score
 from holdfast.metrics.averages import mean_of
 from holdfast.metrics.compare import compare
-from holdfast.site.plots.plot import number
-from holdfast.site.plots.points import BOARD, Points
+from holdfast.site.plots.plot import json_number
+from holdfast.site.plots.points import BOARD, BoardPoints
 from holdfast.store.files import Unusable
 from holdfast.store.store import Store
 
@@ -19,7 +19,7 @@ from holdfast.store.store import Store
 class Losses:
     """Differences between the runs of a board, sample by sample."""
 
-    def __init__(self, points: Points, suite: Suite, store: Store) -> None:
+    def __init__(self, points: BoardPoints, suite: Suite, store: Store) -> None:
         self.points, self.store = points, store
         self.place = {name: i for i, entry in enumerate(points.entries) for name in entry.names}
         self.runs: dict[str, dict[str, str]] = {}
@@ -44,7 +44,7 @@ class Losses:
                 continue
             score = self._difference([[runs[name] for name in term] for term in shifted], runs[clean])
             if score is not None:
-                found[i] = [number(score.value), number(score.low), number(score.high)]
+                found[i] = [json_number(score.value), json_number(score.low), json_number(score.high)]
         return found | {i: [None] * 3 for i in self._uneven(axis, reference) if i not in found}
 
     def _uneven(self, axis: int, reference: int) -> list[int]:

@@ -22,11 +22,11 @@ class Plot:
     data: dict[str, object]
 
 
-def numbers(values: Iterable[float] | NDArray[np.float64], digits: int = DIGITS) -> list[float | None]:
+def json_numbers(values: Iterable[float] | NDArray[np.float64], digits: int = DIGITS) -> list[float | None]:
     """Numbers as JSON has them: rounded, None where there is none."""
     array = np.round(np.asarray(values, dtype=np.float64), digits)
     return [value if known else None for value, known in zip(array.tolist(), np.isfinite(array), strict=True)]
 
 
-def number(value: float, digits: int = DIGITS) -> float | None:
-    return numbers([value], digits)[0]
+def json_number(value: float, digits: int = DIGITS) -> float | None:
+    return json_numbers([value], digits)[0]

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.boards.column_scores import BEST
-from holdfast.boards.entries import IMPORTED, PUBLISHED, Board, Entry
+from holdfast.boards.entries import IMPORTED, PUBLISHED, Board, BoardEntry
 from holdfast.boards.suite_board import tables_of
 from holdfast.core.suites import Column, Suite
 from holdfast.core.types import Score
 from holdfast.metrics.summary import Line, lines
-from holdfast.site.plots.plot import numbers
+from holdfast.site.plots.plot import json_numbers
 from holdfast.store.published import benchmarks, published
 from holdfast.store.scores import Scores
 from holdfast.store.store import Store
@@ -41,7 +41,7 @@ class Bounds(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Axis:
+class ScoreAxis:
     """One score of every point, a fraction, NaN where there is none.
 
     `names` are the settings and scenarios it is the score of. Where `bounds` is None, the interval follows from
@@ -63,14 +63,14 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Points:
+class BoardPoints:
     """The models of a board, one point per entry, and their scores.
 
     `lines` are the runs of measured models, `home` the suite's own dataset as runs name it.
     """
 
-    entries: tuple[Entry, ...]
-    axes: tuple[Axis, ...]
+    entries: tuple[BoardEntry, ...]
+    axes: tuple[ScoreAxis, ...]
     sources: tuple[str, ...]
     lines: tuple[Line, ...]
     home: str
@@ -99,7 +99,7 @@ class Points:
         return (text for axis in self.axes for text in axis.sources)
 
 
-def points_of(suite: Suite, shown: Board, store: Store) -> Points:
+def points_of(suite: Suite, shown: Board, store: Store) -> BoardPoints:
     """What the board shows, and all settings and scenarios behind it."""
     entries = shown.entries
     measured = _lines(suite, shown, store)
@@ -114,7 +114,7 @@ def points_of(suite: Suite, shown: Board, store: Store) -> Points:
     axes += _settings_axes(entries, tables, same, taken={name for axis in axes for name in axis.names})
     axes += _scenario_axes(entries, measured, axes)
     sources = _entry_sources(entries, tables)
-    return Points(entries, tuple(axis for axis in axes if axis.n), sources, tuple(measured), home)
+    return BoardPoints(entries, tuple(axis for axis in axes if axis.n), sources, tuple(measured), home)
 
 
 def _tables(suite: Suite, store: Store) -> Iterator[tuple[str, Scores]]:
@@ -131,17 +131,17 @@ def _lines(suite: Suite, shown: Board, store: Store) -> list[Line]:
     return lines(store, models=models, scenarios=suite.scenarios) if models else []
 
 
-def _column_axis(column: Column, entries: Sequence[Entry], suite: Suite, home: str) -> Axis:
+def _column_axis(column: Column, entries: Sequence[BoardEntry], suite: Suite, home: str) -> ScoreAxis:
     cells = [entry.cells[column.name] for entry in entries]
     scores = [NOTHING if cell.score is None else cell.score for cell in cells]
     value, low, high = (np.array([getattr(score, part) for score in scores]) for part in ("value", "low", "high"))
     alone = [terms[0][0] for terms in (column.scenarios, column.settings) if len(terms) == 1 == len(terms[0])]
     stands_for = set() if column.score else set(alone)
-    return Axis(
+    return ScoreAxis(
         column.title or column.name,
         BOARD,
         frozenset({column.name, *stands_for}),
-        column.name.startswith("id-") or home in alone or column.name in references(suite),
+        column.name.startswith("id-") or home in alone or column.name in reference_columns(suite),
         value,
         np.array([score.n for score in scores], dtype=np.int64),
         Bounds(low, high),
@@ -149,14 +149,14 @@ def _column_axis(column: Column, entries: Sequence[Entry], suite: Suite, home: s
     )
 
 
-def references(suite: Suite) -> set[str]:
+def reference_columns(suite: Suite) -> set[str]:
     """The columns that effective robustness is measured from."""
     return {name for column in suite.board if column.score == BEYOND for name in column.of[1:]}
 
 
 def _settings_axes(
-    entries: Sequence[Entry], tables: Sequence[tuple[str, Scores]], same: Mapping[str, str], *, taken: set[str]
-) -> list[Axis]:
+    entries: Sequence[BoardEntry], tables: Sequence[tuple[str, Scores]], same: Mapping[str, str], *, taken: set[str]
+) -> list[ScoreAxis]:
     """A setting of any table, over all tables that have it; `same` are the scenarios that measure a setting here."""
     names = dict.fromkeys(
         name
@@ -183,16 +183,20 @@ def _settings_axes(
             values[here] = np.where(known, table.values[there], values[here])
             counts[here] = np.where(known, table.counts[there], counts[here])
     return [
-        Axis(name, SETTINGS, frozenset({name, same.get(name, name)}), _is_reference(name), values[:, j], counts[:, j])
+        ScoreAxis(
+            name, SETTINGS, frozenset({name, same.get(name, name)}), _is_reference(name), values[:, j], counts[:, j]
+        )
         for name, j in place.items()
     ]
 
 
-def _scenario_axes(entries: Sequence[Entry], measured: Sequence[Line], axes: Sequence[Axis]) -> list[Axis]:
+def _scenario_axes(
+    entries: Sequence[BoardEntry], measured: Sequence[Line], axes: Sequence[ScoreAxis]
+) -> list[ScoreAxis]:
     """An axis for every scenario that is on none yet; scores of scenarios that settings stand for go to theirs."""
     place = {name: i for i, entry in enumerate(entries) for name in entry.names}
     known = {name: axis for axis in axes for name in axis.names}
-    made: dict[str, Axis] = {}
+    made: dict[str, ScoreAxis] = {}
     for line in measured:
         scenario = line.footer.scenario
         if any(change.name == SWEEP for change in line.footer.changes):
@@ -200,7 +204,7 @@ def _scenario_axes(entries: Sequence[Entry], measured: Sequence[Line], axes: Seq
         axis = known.get(scenario)
         if axis is None:
             values, counts = np.full(len(entries), np.nan), np.zeros(len(entries), dtype=np.int64)
-            axis = made[scenario] = known[scenario] = Axis(
+            axis = made[scenario] = known[scenario] = ScoreAxis(
                 scenario, SCENARIOS, frozenset({scenario}), False, values, counts
             )
         is_known = math.isfinite(axis.values[place[line.footer.model]])
@@ -215,7 +219,7 @@ def _is_reference(setting: str) -> bool:
     return setting == VAL or setting.startswith((f"{VAL}-on-", "id-"))
 
 
-def _entry_sources(entries: Sequence[Entry], tables: Sequence[tuple[str, Scores]]) -> tuple[str, ...]:
+def _entry_sources(entries: Sequence[BoardEntry], tables: Sequence[tuple[str, Scores]]) -> tuple[str, ...]:
     """Where the settings of each entry come from."""
     said: dict[tuple[str, str], str] = {}
     for origin, scores in tables:
@@ -225,29 +229,29 @@ def _entry_sources(entries: Sequence[Entry], tables: Sequence[tuple[str, Scores]
     return tuple(_first_source(entry, said) for entry in entries)
 
 
-def _first_source(entry: Entry, said: Mapping[tuple[str, str], str]) -> str:
+def _first_source(entry: BoardEntry, said: Mapping[tuple[str, str], str]) -> str:
     found = (said.get((origin, name)) for origin in entry.every_origin for name in entry.names)
     return next(filter(None, found), "measured here" if entry.is_measured else "imported predictions")
 
 
-def _axis_record(axis: Axis, texts: Mapping[str, int]) -> dict[str, object]:
+def _axis_record(axis: ScoreAxis, texts: Mapping[str, int]) -> dict[str, object]:
     record: dict[str, object] = {
         "title": axis.title,
         "group": axis.group,
         "reference": axis.is_reference,
-        "values": numbers(axis.values),
+        "values": json_numbers(axis.values),
     }
     counts = axis.counts[np.isfinite(axis.values)]
     if counts.any():
         record["n"] = int(counts[0]) if (counts == counts[0]).all() else axis.counts.tolist()
     if axis.bounds is not None and np.isfinite(axis.bounds.low).any():
-        record["low"], record["high"] = numbers(axis.bounds.low), numbers(axis.bounds.high)
+        record["low"], record["high"] = json_numbers(axis.bounds.low), json_numbers(axis.bounds.high)
     if axis.sources:
         record["source"] = [texts[text] for text in axis.sources]
     return record
 
 
-def _telling(entries: Sequence[Entry]) -> dict[str, list[str]]:
+def _telling(entries: Sequence[BoardEntry]) -> dict[str, list[str]]:
     """The facts that part the models into a few groups."""
     least, most = COLOURS
     names = dict.fromkeys(name for entry in entries for name in entry.facts)

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from holdfast.core.suites import Suite
-from holdfast.site.plots.lines import fit_set, levels, line_record, pairs, plane_record, space_of, triples, weak
 from holdfast.site.plots.plot import Plot
-from holdfast.site.plots.points import Points
+from holdfast.site.plots.points import BoardPoints
+from holdfast.site.plots.trend_lines import (
+    fitted_models,
+    levels,
+    line_record,
+    pairs,
+    plane_record,
+    triples,
+    weak,
+)
 
 SCATTER = "scatter"
 
 
-def scatter(points: Points, suite: Suite, sort: str) -> Plot | None:
+def scatter_plot(points: BoardPoints, suite: Suite, sort: str) -> Plot | None:
     """Any score against any other; None where no two can be compared."""
     chosen = pairs(points, suite, sort)
     if not len(points) or not chosen:
         return None
-    fitted = fit_set(points, suite)
+    fitted = fitted_models(points, suite)
     data: dict[str, object] = {
         **points.record(),
         "fitted": [int(one) for one in fitted],
         "levels": levels(int(fitted.sum())),
         "weak": weak(int(fitted.sum()), 1),
-        "space": space_of(suite),
+        "space": suite.space,
         "lines": [line_record(points, pair, fitted) for pair in chosen],
     }
     return Plot(
@@ -35,9 +43,9 @@ def scatter(points: Points, suite: Suite, sort: str) -> Plot | None:
     )
 
 
-def plane(points: Points, suite: Suite, sort: str) -> Plot | None:
+def plane_plot(points: BoardPoints, suite: Suite, sort: str) -> Plot | None:
     """A score against two references at once; None without two references or with too few models."""
-    fitted = fit_set(points, suite)
+    fitted = fitted_models(points, suite)
     made = [plane_record(points, triple, fitted) for triple in triples(points, suite, sort)]
     kept = [one for one in made if len(one) > 2]
     if not kept:

@@ -24,5 +24,5 @@ for (const table of document.querySelectorAll("table[data-sortable]")) {
   }
 }
 addEventListener("beforeprint", () => {
-  for (const one of document.querySelectorAll("details:not(#beside details)")) one.open = true;
+  for (const one of document.querySelectorAll("details:not(#other-models details)")) one.open = true;
 });

@@ -1,0 +1,111 @@
+"""Models of RobustBench's public zoo, from its checkpoint files; its package is used where it is installed."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+from dataclasses import replace
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from torch import Tensor, nn
+
+from holdfast.core.errors import HoldfastError, Misuse, unknown
+from holdfast.core.registry import register
+from holdfast.core.types import Classifier
+from holdfast.models.classifier import Numbers, described
+from holdfast.models.extras import optional
+from holdfast.models.weights import architecture, fit, read_state
+
+PAPER = "Croce et al. 2020, arXiv:2010.09670"
+CLASSES = {"cifar10": 10, "cifar100": 100, "imagenet": 1000}
+UNUSED = "sub_block1."  # a block that TRADES' WideResNet has and never calls
+LAST = ("Kireev2021Effectiveness", "Andriushchenko2020Understanding")  # files with a last and a best state
+
+
+class ZooEntry(NamedTuple):
+    """What the public zoo says of one model: the network, and what its input is normalised by."""
+
+    architecture: str
+    mean: Numbers
+    std: Numbers
+    size: int | None
+
+
+@register("model", "robustbench", source="https://github.com/RobustBench/robustbench")
+def robustbench(
+    name: str,
+    *,
+    threat: Literal["Linf", "L2", "corruptions"] = "Linf",
+    dataset: Literal["cifar10", "cifar100", "imagenet"] = "cifar10",
+    folder: str = "models",
+) -> Classifier:
+    """A model of RobustBench's zoo: `robustbench:Carmon2019Unlabeled,threat=Linf`.
+
+    Reads the public checkpoint `folder/dataset/threat/NAME.pt`, where RobustBench itself puts it; code in it never
+    runs. Where there is no such file, or the network is not among those defined here, the `robustbench` package loads
+    the model if it is installed.
+    """
+    path = Path(folder).expanduser() / dataset / threat / f"{name}.pt"
+    entry = zoo().get((dataset, threat, name))
+    if entry is None or not path.is_file():
+        return _from_package(name, threat, dataset, path, is_known=entry is not None)
+    state = dict(read_state(path, first="last" if name.startswith(LAST) else None))
+    mean, std = _taken(state, "mu", entry.mean), _taken(state, "sigma", entry.std)
+    state = {key: tensor for key, tensor in state.items() if not key.startswith(UNUSED)}
+    net = fit(architecture(entry.architecture).net, state, what=f"`{path}`")
+    return _described(net, name, threat, dataset, mean, std, entry.size)
+
+
+@cache
+def zoo() -> dict[tuple[str, str, str], ZooEntry]:
+    """Every model whose network is defined here, by dataset, threat and name."""
+    text = resources.files("holdfast.models").joinpath("robustbench_zoo.csv").read_text(encoding="utf-8")
+    return {
+        (line["dataset"], line["threat"], line["name"]): ZooEntry(
+            line["architecture"], _numbers(line["mean"]), _numbers(line["std"]), int(line["size"] or 0) or None
+        )
+        for line in csv.DictReader(text.splitlines())
+    }
+
+
+def _numbers(text: str) -> Numbers:
+    return tuple(map(float, text.split())) or None
+
+
+def _taken(state: dict[str, Tensor], key: str, otherwise: Numbers) -> Numbers:
+    """The normalisation that a checkpoint carries, taken out of it; the zoo's own where it has none."""
+    tensor = state.pop(key, None)
+    return otherwise if tensor is None else tuple(tensor.flatten().tolist())
+
+
+def _described(
+    net: nn.Module, name: str, threat: str, dataset: str, mean: Numbers, std: Numbers, size: int | None
+) -> Classifier:
+    classifier = described(net, name=name, classes=CLASSES[dataset], channels=3, size=size, mean=mean, std=std)
+    classifier.card = replace(classifier.card, trained_on=dataset, paper=PAPER, notes=f"RobustBench, {threat}")
+    return classifier
+
+
+def _from_package(name: str, threat: str, dataset: str, path: Path, *, is_known: bool) -> Classifier:
+    if importlib.util.find_spec("robustbench") is not None:
+        package = optional("robustbench.utils", extra="robustbench")
+        net = package.load_model(name, model_dir=str(path.parents[2]), dataset=dataset, threat_model=threat)
+        return _described(net, name, threat, dataset, None, None, None)
+    if is_known:
+        raise HoldfastError(
+            f"there is no checkpoint `{path}`",
+            hint="RobustBench's list of models links to it; put it there, or name another folder with folder=PATH; "
+            "with RobustBench's own package installed it is downloaded",
+        )
+    names = [known for at, kind, known in zoo() if (at, kind) == (dataset, threat)]
+    if not names:
+        raise Misuse(f"RobustBench has no list of {dataset} models for {threat}")
+    raise unknown(
+        f"model of RobustBench's {dataset} list for {threat}",
+        name,
+        names,
+        otherwise="networks that are not defined here need RobustBench's own package",
+    )

@@ -1,0 +1,63 @@
+"""The answers of several models to the same samples, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.core.errors import HoldfastError
+from holdfast.trends.spaces import Floats
+
+
+class HasPredictions(Protocol):
+    """Rows, or anything else that has ids, predictions (NaN for no answer) and labels."""
+
+    @property
+    def ids(self) -> Sequence[str]: ...
+    @property
+    def predictions(self) -> Floats: ...
+    @property
+    def labels(self) -> NDArray[np.int64]: ...
+
+
+class SharedPredictions(NamedTuple):
+    """Predictions (models, samples), NaN for no answer, with the labels of the samples; `left_out` counts samples.
+
+    A sample is left out when some model did not see it.
+    """
+
+    models: tuple[str, ...]
+    ids: tuple[str, ...]
+    predictions: Floats
+    labels: NDArray[np.int64]
+    left_out: int
+
+    @property
+    def correct(self) -> NDArray[np.bool_]:
+        return np.asarray(self.predictions == self.labels)
+
+
+def side_by_side(rows: Mapping[str, HasPredictions]) -> SharedPredictions:
+    """The answers to the samples that every model saw, in the order of the first one."""
+    first = next(iter(rows.values()), None)
+    if first is None:
+        raise HoldfastError("no models to put side by side")
+    shared = set(first.ids).intersection(*(each.ids for each in rows.values()))
+    every = set().union(*(each.ids for each in rows.values()))
+    ids = tuple(name for name in first.ids if name in shared)
+    if not ids:
+        raise HoldfastError(
+            f"the {len(rows)} models share no samples", hint="evaluate all on the same dataset with the same --samples"
+        )
+    predictions, labels = [], []
+    for each in rows.values():
+        place = {name: i for i, name in enumerate(each.ids)}
+        index = [place[name] for name in ids]
+        predictions.append(np.asarray(each.predictions, dtype=np.float64)[index])
+        labels.append(np.asarray(each.labels)[index])
+    if any((other != labels[0]).any() for other in labels[1:]):
+        raise HoldfastError("the models were measured with different labels for the same samples")
+    return SharedPredictions(tuple(rows), ids, np.stack(predictions), labels[0], len(every) - len(ids))
