@@ -28,8 +28,8 @@ from holdfast.core.registry import registry
 from holdfast.core.suites import FOLDER, load_suite
 from holdfast.core.types import Flag, ModelCard
 from holdfast.core.values import parse_value
-from holdfast.datasets.label_maps import labelled
-from holdfast.datasets.matched import columns_of
+from holdfast.datasets.label_maps import map_labels
+from holdfast.datasets.matched import table_columns
 from holdfast.metrics.summary import lines
 from holdfast.store import ChangeRecord, Footer, Predictions, Store
 from holdfast.store.footer import FOOTER_KEY, SEAL_KEY, _seal
@@ -307,7 +307,7 @@ def _answers(folder: Path) -> Target:
         answers = chance.choice(
             (str(file), "imagenet", "imagenet-full", 1000, 2, -1, (1, 2), ("cat", "dog"), ("cat", 1))
         )
-        made = labelled(np.array([0, 1, 1]), ("cat", "dog"), answers, "x")
+        made = map_labels(np.array([0, 1, 1]), ("cat", "dog"), answers, "x")
         if made.answers is not None:
             made.answers.of(10)
 
@@ -386,7 +386,7 @@ def _tables(folder: Path) -> Target:
     def target(chance: random.Random) -> None:
         ending, content = chance.choice(list(valid.items()))
         (folder / f"t{ending}").write_bytes(_mutated(chance, content))
-        columns_of(folder / f"t{ending}", ["a", "b"])
+        table_columns(folder / f"t{ending}", ["a", "b"])
 
     return target
 

@@ -17,7 +17,7 @@ from holdfast.core.registry import registry
 from holdfast.core.suites import Suite
 from holdfast.core.table import Table
 from holdfast.core.types import Score
-from holdfast.metrics.scopes import OfAnswers, OfBattery, OfRuns, OfTable, metric_of, unit_of, written
+from holdfast.metrics.scopes import OfBattery, OfPredictions, OfRuns, OfTable, metric_of, unit_of, written
 from holdfast.metrics.summary import lines
 from holdfast.store.files import Unusable
 from holdfast.store.scores import Scores
@@ -70,7 +70,7 @@ class MultiRunScore:
 def is_of_one_run(text: str) -> bool:
     """Whether a metric is a function of one run's rows, so that it stands beside the run's accuracy."""
     metric = metric_of(text)
-    return callable(metric) and not isinstance(metric, OfRuns | OfBattery | OfTable | OfAnswers)
+    return callable(metric) and not isinstance(metric, OfRuns | OfBattery | OfTable | OfPredictions)
 
 
 def multi_run_scores(
@@ -100,8 +100,8 @@ def multi_run_scores(
     if table is not None:
         assert isinstance(metric, OfTable), "looked at above"
         return _of_table(blank, metric, table.table, scenarios, reference, models)
-    if isinstance(metric, OfAnswers):
-        return _of_answers(blank, metric, store, models, scenarios)
+    if isinstance(metric, OfPredictions):
+        return _of_predictions(blank, metric, store, models, scenarios)
     return _of_store(blank, metric, store, models, scenarios, reference)
 
 
@@ -154,8 +154,8 @@ def _of_runs(
     return results
 
 
-def _of_answers(
-    blank: MultiRunScore, metric: OfAnswers, store: Store, models: Sequence[str], scenarios: Sequence[str]
+def _of_predictions(
+    blank: MultiRunScore, metric: OfPredictions, store: Store, models: Sequence[str], scenarios: Sequence[str]
 ) -> list[MultiRunScore]:
     """One score per model under every scenario that two models or more were measured under."""
     measured: dict[str, set[str]] = {}
@@ -168,7 +168,7 @@ def _of_answers(
         rows = rows_by_model(store, scenario, models)
         start = replace(blank, of=scenario)
         try:
-            found = metric.of_answers(rows)
+            found = metric.of_predictions(rows)
         except Unusable:
             raise
         except HoldfastError as error:

@@ -14,7 +14,7 @@ from holdfast.core.suites import Column, Suite
 from holdfast.core.table import Table
 from holdfast.core.types import Score
 from holdfast.metrics.averages import mean_of
-from holdfast.metrics.scopes import OfAnswers, is_over_models, metric_of
+from holdfast.metrics.scopes import OfPredictions, is_over_models, metric_of
 from holdfast.metrics.summary import lines
 from holdfast.store.rows import Rows
 from holdfast.store.store import Store
@@ -38,12 +38,12 @@ def _filled(column: Column, entries: list[BoardEntry], store: Store | None) -> l
     problem = ""
     found: Mapping[str, Score] = {}
     try:
-        if column.of or not isinstance(metric, OfAnswers):  # what can be made of rows is, where there are any
+        if column.of or not isinstance(metric, OfPredictions):  # what can be made of rows is, where there are any
             table, settings = _table(column, entries, store)
             found = metric.of_table(table, settings)
             notes = metric.notes(table, settings) if hasattr(metric, "notes") else {}
         elif store is not None:
-            found = _of_answers(column, metric, store)
+            found = _of_predictions(column, metric, store)
     except HoldfastError as error:
         problem = error.problem
     return [_entry(entry, column, found, notes, problem) for entry in entries]
@@ -82,10 +82,10 @@ def _measured(column: Column, store: Store | None) -> tuple[list[str], dict[str,
     return names, {model: [runs.get(name) for name in names] for model, runs in found.items()}
 
 
-def _of_answers(column: Column, metric: OfAnswers, store: Store) -> Mapping[str, Score]:
+def _of_predictions(column: Column, metric: OfPredictions, store: Store) -> Mapping[str, Score]:
     """The mean over the column's scenarios, for models that have all of them."""
     texts = [text for term in column.scenarios for text in term]
-    each = [metric.of_answers(rows_by_model(store, text)) for text in texts]
+    each = [metric.of_predictions(rows_by_model(store, text)) for text in texts]
     shared = set.intersection(*(set(scores) for scores in each)) if each else set()
     return {model: mean_of([scores[model] for scores in each]) for model in shared}
 

@@ -200,8 +200,8 @@ class _Handler(BaseHTTPRequestHandler):
         self, status: HTTPStatus, text: str, headers: Mapping[str, str] | None = None, *, with_body: bool = True
     ) -> None:
         data = text.encode()
-        said = {"Content-Type": "text/plain; charset=utf-8", "Content-Length": str(len(data)), **(headers or {})}
-        self._head(status, said)
+        head = {"Content-Type": "text/plain; charset=utf-8", "Content-Length": str(len(data)), **(headers or {})}
+        self._head(status, head)
         if with_body:
             self.wfile.write(data)
 

@@ -10,7 +10,7 @@ DOI = re.compile(r"doi:\s*(10\.\d{4,9}/[^\s,;<>\"']+)", re.IGNORECASE)
 
 def paper(source: str) -> str | None:
     """The address of the first paper a source names."""
-    if found := ARXIV.search(source):
-        return f"https://arxiv.org/abs/{found[1]}"
-    found = DOI.search(source)
-    return f"https://doi.org/{found[1]}" if found else None
+    if match := ARXIV.search(source):
+        return f"https://arxiv.org/abs/{match[1]}"
+    match = DOI.search(source)
+    return f"https://doi.org/{match[1]}" if match else None

@@ -36,8 +36,8 @@ def sample_draws(values: Floats, counts: NDArray[np.int64], draws: int = DRAWS, 
     known = np.isfinite(values)
     drawn = np.full((draws, *values.shape), np.nan)
     n = counts[known]
-    again = np.random.default_rng(seed).binomial(n, values[known], size=(draws, len(n)))
-    drawn[:, known] = inside(again / n, n)
+    right = np.random.default_rng(seed).binomial(n, values[known], size=(draws, len(n)))
+    drawn[:, known] = inside(right / n, n)
     return drawn
 
 
@@ -108,12 +108,12 @@ def correlations(x: Floats, y: Floats, weights: Floats | None = None) -> Floats:
 def percentiles(drawn: Floats, *, confidence: float = CONFIDENCE) -> tuple[Floats, Floats]:
     """The bounds that hold the middle of the draws, over the first axis; draws without a value are not counted."""
     tail = (1 - confidence) / 2
-    found = np.isfinite(drawn)
-    if found.all():
+    known = np.isfinite(drawn)
+    if known.all():
         low, high = np.quantile(drawn, [tail, 1 - tail], axis=0)
         return low, high
-    nothing = ~found.any(axis=0)
-    kept = np.where(nothing, 0.0, np.where(found, drawn, np.nan))
+    nothing = ~known.any(axis=0)
+    kept = np.where(nothing, 0.0, np.where(known, drawn, np.nan))
     low, high = np.where(nothing, np.nan, np.nanquantile(kept, [tail, 1 - tail], axis=0))
     return low, high
 

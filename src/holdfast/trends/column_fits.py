@@ -141,12 +141,12 @@ def fit_inputs(
     chosen = table if models is None else table.of(models)
     for cut in cuts:
         chosen = chosen.where(np.sum([chosen.column(name) for name in cut.settings], axis=0) >= cut.least - 1e-12)
-    place = {name: i for i, name in enumerate(chosen.settings)}
+    column = {name: i for i, name in enumerate(chosen.settings)}
     x_values, x_counts = fractions(chosen.column(x), x), chosen.count(x)
     for name in settings:
-        if name not in place:
+        if name not in column:
             chosen.column(name)  # says which names are near
-    index = [place[name] for name in settings]
+    index = [column[name] for name in settings]
     y_values, y_counts = fractions(chosen.values[:, index], "scores"), chosen.counts[:, index]
     edge_x, edge_y = on_edge(x_values, space), on_edge(y_values, space)
     at_edge = (edge_y | (edge_x[:, None] & np.isfinite(y_values))).sum(axis=0)

@@ -17,7 +17,7 @@ from holdfast.metrics.along_ratios import (
     over_adversarial_ratio,
     over_shift_ratio,
 )
-from holdfast.site.plots.plot import Plot, json_number
+from holdfast.site.plots.plot import Plot, PlotInputs, board_plot, json_number
 from holdfast.site.plots.points import SWEEP, BoardPoints
 from holdfast.store.footer import Footer
 from holdfast.store.store import Store
@@ -37,15 +37,16 @@ class ChangedRun(NamedTuple):
         return ADVERSARIAL_RATIOS if self.changed.is_attacked else SHIFT_RATIOS
 
 
-def agreement_plot(points: BoardPoints, suite: Suite, store: Store) -> Plot | None:
+@board_plot(order=5)
+def agreement_plot(inputs: PlotInputs) -> Plot | None:
     """Curves over ratio and radius of models measured here; None without rows that keep all logits."""
     curves, spent, left = [], 0, 0
-    for change in _changes(points, suite):
+    for change in _changes(inputs.points, inputs.suite):
         cost = change.changed.n * len(change.ratios)
         if spent + cost > MOST:
             left += 1
             continue
-        made = _curve(_StoreKey(store), change)
+        made = _curve(_StoreKey(inputs.store), change)
         if made is not None:
             curves.append(made)
             spent += cost

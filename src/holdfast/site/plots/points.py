@@ -164,8 +164,8 @@ def _settings_axes(
         for name in scores.table.settings
         if scores.unit(name) in SHARES and name not in taken
     )
-    place = {name: j for j, name in enumerate(names)}
-    values = np.full((len(entries), len(place)), np.nan)
+    index = {name: j for j, name in enumerate(names)}
+    values = np.full((len(entries), len(index)), np.nan)
     counts = np.zeros(values.shape, dtype=np.int64)
     for origin, scores in tables:
         table = scores.table
@@ -176,7 +176,7 @@ def _settings_axes(
             for name in entry.names
             if origin in entry.every_origin and name in row and name != BEST
         ]
-        own = [(place[name], j) for j, name in enumerate(table.settings) if name in place]
+        own = [(index[name], j) for j, name in enumerate(table.settings) if name in index]
         if kept and own:
             here, there = (np.ix_([k[side] for k in kept], [k[side] for k in own]) for side in (0, 1))
             known = np.isfinite(table.values[there])
@@ -186,7 +186,7 @@ def _settings_axes(
         ScoreAxis(
             name, SETTINGS, frozenset({name, same.get(name, name)}), _is_reference(name), values[:, j], counts[:, j]
         )
-        for name, j in place.items()
+        for name, j in index.items()
     ]
 
 
@@ -194,7 +194,7 @@ def _scenario_axes(
     entries: Sequence[BoardEntry], measured: Sequence[Line], axes: Sequence[ScoreAxis]
 ) -> list[ScoreAxis]:
     """An axis for every scenario that is on none yet; scores of scenarios that settings stand for go to theirs."""
-    place = {name: i for i, entry in enumerate(entries) for name in entry.names}
+    index = {name: i for i, entry in enumerate(entries) for name in entry.names}
     known = {name: axis for axis in axes for name in axis.names}
     made: dict[str, ScoreAxis] = {}
     for line in measured:
@@ -207,10 +207,10 @@ def _scenario_axes(
             axis = made[scenario] = known[scenario] = ScoreAxis(
                 scenario, SCENARIOS, frozenset({scenario}), False, values, counts
             )
-        is_known = math.isfinite(axis.values[place[line.footer.model]])
+        is_known = math.isfinite(axis.values[index[line.footer.model]])
         if axis.group != BOARD and not (is_known and line.footer.is_partial):
-            axis.values[place[line.footer.model]] = line.accuracy.value
-            axis.counts[place[line.footer.model]] = line.accuracy.n
+            axis.values[index[line.footer.model]] = line.accuracy.value
+            axis.counts[index[line.footer.model]] = line.accuracy.n
     return list(made.values())
 
 
@@ -221,17 +221,17 @@ def _is_reference(setting: str) -> bool:
 
 def _entry_sources(entries: Sequence[BoardEntry], tables: Sequence[tuple[str, Scores]]) -> tuple[str, ...]:
     """Where the settings of each entry come from."""
-    said: dict[tuple[str, str], str] = {}
+    sources: dict[tuple[str, str], str] = {}
     for origin, scores in tables:
         table = scores.table
         for model in table.models:
-            said.setdefault((origin, model), table.source_of(model, table.settings[0]) if table.settings else "")
-    return tuple(_first_source(entry, said) for entry in entries)
+            sources.setdefault((origin, model), table.source_of(model, table.settings[0]) if table.settings else "")
+    return tuple(_first_source(entry, sources) for entry in entries)
 
 
-def _first_source(entry: BoardEntry, said: Mapping[tuple[str, str], str]) -> str:
-    found = (said.get((origin, name)) for origin in entry.every_origin for name in entry.names)
-    return next(filter(None, found), "measured here" if entry.is_measured else "imported predictions")
+def _first_source(entry: BoardEntry, sources: Mapping[tuple[str, str], str]) -> str:
+    known = (sources.get((origin, name)) for origin in entry.every_origin for name in entry.names)
+    return next(filter(None, known), "measured here" if entry.is_measured else "imported predictions")
 
 
 def _axis_record(axis: ScoreAxis, texts: Mapping[str, int]) -> dict[str, object]:
@@ -257,7 +257,7 @@ def _telling(entries: Sequence[BoardEntry]) -> dict[str, list[str]]:
     names = dict.fromkeys(name for entry in entries for name in entry.facts)
     values = {name: [entry.facts.get(name, "") for entry in entries] for name in names}
     return {
-        name: said
-        for name, said in values.items()
-        if least <= len({text for text in said if text}) <= most and max(map(len, said)) <= LONG_FACT
+        name: texts
+        for name, texts in values.items()
+        if least <= len({text for text in texts if text}) <= most and max(map(len, texts)) <= LONG_FACT
     }
