@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from holdfast.boards.entries import Board
 from holdfast.boards.provenance import with_stored_names
 from holdfast.core.suites import Suite
@@ -17,6 +15,7 @@ def plots_of(suite: Suite, shown: Board, store: Store) -> list[Plot]:
     """The plots that the scores of a suite allow, in reading order."""
     from holdfast.site.plots.points import points_of
 
+    suite = with_stored_names(suite, store)
     suite = with_stored_names(suite, store)
     inputs = PlotInputs(suite, shown, points_of(suite, shown, store), store)
     return [made for plot in board_plots() if (made := plot(inputs)) is not None]
