@@ -42,7 +42,7 @@ from holdfast.engine.shards import ImageCache, LogitCache
 from holdfast.engine.trials import flags_on
 from holdfast.models import TorchClassifier, load
 from holdfast.models.fast import Speed
-from holdfast.models.label_mapped import answering, map_digest
+from holdfast.models.label_mapped import map_digest, with_label_map
 from holdfast.store import Rows, Store
 from holdfast.store.footer import Footer
 
@@ -172,7 +172,7 @@ class ModelLoader:
             return RecordedModel(replace(model.card, classes=answers.classes), map_digest(answers))
         place = (id(model), answers)
         if place not in self.mapped:
-            self.mapped[place] = answering(model, answers)
+            self.mapped[place] = with_label_map(model, answers)
         return self.mapped[place]
 
     def job(self, model: Ref | Classifier, scenario: Scenario, options: RunOptions, *, recorded: bool = False) -> Job:
