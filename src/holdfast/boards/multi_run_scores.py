@@ -17,7 +17,7 @@ from holdfast.core.registry import registry
 from holdfast.core.suites import Suite
 from holdfast.core.table import Table
 from holdfast.core.types import Score
-from holdfast.metrics.scopes import OfAnswers, OfBattery, OfRuns, OfTable, metric_of, unit_of, written
+from holdfast.metrics.scopes import OfBattery, OfPredictions, OfRuns, OfTable, metric_of, unit_of, written
 from holdfast.metrics.summary import lines
 from holdfast.store.files import Unusable
 from holdfast.store.scores import Scores
@@ -70,7 +70,7 @@ class MultiRunScore:
 def is_of_one_run(text: str) -> bool:
     """Whether a metric is a function of one run's rows, so that it stands beside the run's accuracy."""
     metric = metric_of(text)
-    return callable(metric) and not isinstance(metric, OfRuns | OfBattery | OfTable | OfAnswers)
+    return callable(metric) and not isinstance(metric, OfRuns | OfBattery | OfTable | OfPredictions)
 
 
 def multi_run_scores(
@@ -82,7 +82,6 @@ def multi_run_scores(
     reference: str | None = None,
     table: Scores | None = None,
     suite: Suite | None = None,
-    spelled: Callable[[str], str] = str,
 ) -> list[MultiRunScore]:
     """One metric over all that the store has for it, or over a published or imported table.
 
@@ -95,24 +94,22 @@ def multi_run_scores(
         raise Misuse(f"`{ref}` is made of rows, and a table has none", hint="leave --benchmark out")
     if isinstance(metric, OfBattery):
         assert suite is not None, "a battery is that of a suite"
-        return _of_battery(blank, store, suite, models, spelled)
+        return _of_battery(blank, store, suite, models)
     if isinstance(metric, OfRuns):
         return _of_runs(blank, metric, store, models, scenarios, reference)
     if table is not None:
         assert isinstance(metric, OfTable), "looked at above"
         return _of_table(blank, metric, table.table, scenarios, reference, models)
-    if isinstance(metric, OfAnswers):
-        return _of_answers(blank, metric, store, models, scenarios)
+    if isinstance(metric, OfPredictions):
+        return _of_predictions(blank, metric, store, models, scenarios)
     return _of_store(blank, metric, store, models, scenarios, reference)
 
 
-def _of_battery(
-    blank: MultiRunScore, store: Store, suite: Suite, models: Sequence[str], spelled: Callable[[str], str]
-) -> list[MultiRunScore]:
+def _of_battery(blank: MultiRunScore, store: Store, suite: Suite, models: Sequence[str]) -> list[MultiRunScore]:
     """A board of one column over the attacks that the suite ranks by."""
     first = next(column for column in suite.board if column.score == "cr-ind-avg")
     column = replace(first, name=blank.metric, title=blank.metric, score=blank.metric, detail=False)
-    made = suite_board(replace(suite, board=(column,), sort=column.name), store, spelled=spelled)
+    made = suite_board(replace(suite, board=(column,), sort=column.name), store)
     results = []
     for entry in made.entries:
         cell = entry.cells[column.name]
@@ -157,8 +154,8 @@ def _of_runs(
     return results
 
 
-def _of_answers(
-    blank: MultiRunScore, metric: OfAnswers, store: Store, models: Sequence[str], scenarios: Sequence[str]
+def _of_predictions(
+    blank: MultiRunScore, metric: OfPredictions, store: Store, models: Sequence[str], scenarios: Sequence[str]
 ) -> list[MultiRunScore]:
     """One score per model under every scenario that two models or more were measured under."""
     measured: dict[str, set[str]] = {}
@@ -171,7 +168,7 @@ def _of_answers(
         rows = rows_by_model(store, scenario, models)
         start = replace(blank, of=scenario)
         try:
-            found = metric.of_answers(rows)
+            found = metric.of_predictions(rows)
         except Unusable:
             raise
         except HoldfastError as error:

@@ -89,21 +89,21 @@ def fit_set(table: Table, fit: Sequence[str] = (), leave_out: Sequence[str] = ()
     Names and patterns of `fit` add up, as do several values of one fact; different facts and cuts must all hold.
     """
     rule = _rule(fit, leave_out, benchmark)
-    wanted = [selector(table, text) for text in rule.fit]
-    unwanted = [selector(table, text) for text in rule.leave_out]
+    selected = [selector(table, text) for text in rule.fit]
+    excluded = [selector(table, text) for text in rule.leave_out]
     reasons: dict[int, str] = {}
-    for group in _groups(wanted):
+    for group in _groups(selected):
         missed = ~np.logical_or.reduce([each.holds for each in group])
         for i in np.flatnonzero(missed):
             reasons.setdefault(int(i), f"not {' or '.join(each.text for each in group)}")
-    for each in unwanted:
+    for each in excluded:
         for i in np.flatnonzero(each.holds):
             reasons.setdefault(int(i), f"left out by {each.text}")
     models = tuple(name for i, name in enumerate(table.models) if i not in reasons)
     if not models:
         raise Misuse(f"no model is left to fit on: {_asked(rule)}", hint="`--json` of a wider choice lists the models")
     left_out = tuple(LeftOut(table.models[i], reasons[i]) for i in sorted(reasons))
-    return FitSet(models, left_out, _notes(table, wanted, unwanted), rule)
+    return FitSet(models, left_out, _notes(table, selected, excluded), rule)
 
 
 def selector(table: Table, text: str) -> Selector:
@@ -126,9 +126,9 @@ def selector(table: Table, text: str) -> Selector:
 def _meant(table: Table, text: str) -> str:
     """What somebody may have meant by a name that no model has: a fact of this value, or a model that is called so."""
     facts = (f"{name}={value}" for model in table.models for name, value in table.facts.get(model, {}).items())
-    found = next((fact for fact in facts if fact.lower().endswith(f"={text.lower()}")), None)
-    if found is not None:
-        return f"did you mean the fact `{found}`?"
+    match = next((fact for fact in facts if fact.lower().endswith(f"={text.lower()}")), None)
+    if match is not None:
+        return f"did you mean the fact `{match}`?"
     near = did_you_mean(text, table.models)
     return (near or "write a name of the table") + " A pattern is *name*, a fact type=STANDARD, a cut val>=55%"
 
@@ -188,25 +188,25 @@ def _has_fact(table: Table, fact: re.Match[str]) -> Flags:
         missing = "no facts come with these scores: import them with a column for each fact, or with the types beside"
         hint = did_you_mean(name, known) or (f"there are: {', '.join(sorted(known))}" if known else missing)
         raise Misuse(f"no model has the fact `{name}`", hint=hint)
-    said = [table.fact(model, name) for model in table.models]
-    found = np.array([fnmatchcase(text.lower(), value.lower()) for text in said], dtype=bool)
-    if not found.any() and value:
-        values = {text for text in said if text}
+    texts = [table.fact(model, name) for model in table.models]
+    holds = np.array([fnmatchcase(text.lower(), value.lower()) for text in texts], dtype=bool)
+    if not holds.any() and value:
+        values = {text for text in texts if text}
         hint = did_you_mean(value, values) or f"it is: {', '.join(sorted(values)[:12])}"
         raise Misuse(f"no model has {name}={value}", hint=hint)
-    return np.asarray(operator.invert(found) if fact["sign"] == "!=" else found)
+    return np.asarray(operator.invert(holds) if fact["sign"] == "!=" else holds)
 
 
-def _notes(table: Table, wanted: Sequence[Selector], unwanted: Sequence[Selector]) -> tuple[str, ...]:
+def _notes(table: Table, selected: Sequence[Selector], excluded: Sequence[Selector]) -> tuple[str, ...]:
     notes = []
-    for name in dict.fromkeys(each.fact.rstrip("!=") for each in (*wanted, *unwanted) if each.kind == "fact"):
+    for name in dict.fromkeys(each.fact.rstrip("!=") for each in (*selected, *excluded) if each.kind == "fact"):
         without = sum(not table.fact(model, name) for model in table.models)
         if without:
             notes.append(f"{without} of {len(table.models)} models have no `{name}`: nobody said whether they belong")
-    notes += [f"`{each.text}` fits no model" for each in unwanted if not each.holds.any()]
+    notes += [f"`{each.text}` fits no model" for each in excluded if not each.holds.any()]
     return tuple(notes)
 
 
 def _asked(rule: Rule) -> str:
-    said = [*(f"--fit {text}" for text in rule.fit), *(f"--leave-out {text}" for text in rule.leave_out)]
-    return " ".join(said) or "the table has none"
+    options = [*(f"--fit {text}" for text in rule.fit), *(f"--leave-out {text}" for text in rule.leave_out)]
+    return " ".join(options) or "the table has none"

@@ -63,26 +63,26 @@ def fitted_models(points: BoardPoints, suite: Suite) -> NDArray[np.bool_]:
 
 def pairs(points: BoardPoints, suite: Suite, sort: str) -> list[AxisPair]:
     """The pairs worth a look, the one to open with first: every shifted score on its reference."""
-    found = [AxisPair(x[0], y) for x, y in _beyond(points, suite) if len(x) == 1]
+    axis_pairs = [AxisPair(x[0], y) for x, y in _beyond(points, suite) if len(x) == 1]
     named = [(points.axis_of(pair.x), points.axis_of(pair.y)) for pair in NATURAL.values()]
-    found += [AxisPair(x, y) for x, y in named if x is not None and y is not None]
+    axis_pairs += [AxisPair(x, y) for x, y in named if x is not None and y is not None]
     own = [i for i, axis in enumerate(points.axes) if axis.group == BOARD and not axis.is_reference]
     own.sort(key=lambda i: sort not in points.axes[i].names)
-    found += [AxisPair(x, y) for y in own if (x := reference_of(points, y)) is not None]
-    if not found and len(points.axes) > 1:
-        found = [AxisPair(0, 1)]
-    return list(dict.fromkeys(found))[:PAIRS]
+    axis_pairs += [AxisPair(x, y) for y in own if (x := reference_of(points, y)) is not None]
+    if not axis_pairs and len(points.axes) > 1:
+        axis_pairs = [AxisPair(0, 1)]
+    return list(dict.fromkeys(axis_pairs))[:PAIRS]
 
 
 def triples(points: BoardPoints, suite: Suite, sort: str) -> list[AxisTriple]:
     """Shifted scores on two references each: as the suite has them, else the first pair with one reference more."""
-    found = [AxisTriple((x[0], x[1]), y) for x, y in _beyond(points, suite) if len(x) > 1]
+    axis_triples = [AxisTriple((x[0], x[1]), y) for x, y in _beyond(points, suite) if len(x) > 1]
     references = [i for i, axis in enumerate(points.axes) if axis.is_reference]
     for pair in pairs(points, suite, sort):
         others = [i for i in references if i not in pair]
         if others and pair.x in references and pair.y not in references:
-            found.append(AxisTriple((pair.x, max(others, key=lambda i: points.axes[i].n)), pair.y))
-    return list(dict.fromkeys(found))[:PAIRS]
+            axis_triples.append(AxisTriple((pair.x, max(others, key=lambda i: points.axes[i].n)), pair.y))
+    return list(dict.fromkeys(axis_triples))[:PAIRS]
 
 
 def _beyond(points: BoardPoints, suite: Suite) -> Iterator[tuple[list[int], int]]:
