@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
+from holdfast.boards.benchmark_tables import store_board
 from holdfast.boards.board_list import BrokenSuite, board_suites
 from holdfast.boards.board_text import number_text
 from holdfast.boards.entries import Board
-from holdfast.cli.tables import store_board
 from holdfast.core.suites import Suite
 from holdfast.site.build import build_site
 from holdfast.site.slugs import slug
