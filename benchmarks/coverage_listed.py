@@ -27,7 +27,6 @@ LISTED: dict[str, str] = {
     "metrics.attack_ratios.ratio_named": "CR, average",
     "metrics.averages.mean_of": TOGETHER,
     "metrics.averages.difference": "relative mCE",
-    "metrics.averages.degradation": TOGETHER,
     "metrics.averages.average_accuracy": CELLS,
     "metrics.calibration.bounded_mean": "Brier",
     "metrics.calibration.reliability": "ECE",
