@@ -289,7 +289,7 @@ def train_command(
         made,
         out=out_file or Path(f"{made.name}.safetensors"),
         device=pick_device(device),
-        said=lambda epoch, loss, right: err.print(
+        on_epoch=lambda epoch, loss, right: err.print(
             f"epoch {epoch + 1}/{made.epochs}  loss {loss:.4f}  right as trained {percent(right)} %"
         ),
     )

@@ -36,13 +36,13 @@ from holdfast.engine.behaviour import (
 )
 from holdfast.engine.fast_versions import FastVersions
 from holdfast.engine.flags import radius_flags
-from holdfast.engine.measure import Setting
+from holdfast.engine.measure import MeasureSettings
 from holdfast.engine.order import chosen_samples
 from holdfast.engine.shards import ImageCache, LogitCache
 from holdfast.engine.trials import flags_on
 from holdfast.models import TorchClassifier, load
 from holdfast.models.fast import Speed
-from holdfast.models.label_mapped import answering, map_digest
+from holdfast.models.label_mapped import map_digest, with_label_map
 from holdfast.store import Rows, Store
 from holdfast.store.footer import Footer
 
@@ -118,9 +118,9 @@ class Job:
         facts = {} if answers is None else {"answers": answers.words}
         return replace(footer, command=command(self.run), facts=facts | self.notes, probe=self.probe)
 
-    def setting(self, device: torch.device) -> Setting:
+    def setting(self, device: torch.device) -> MeasureSettings:
         source = self.run.scenario.dataset
-        return Setting(self.model, self.dataset, self.changes, self.run.seed, device, self.said, source)
+        return MeasureSettings(self.model, self.dataset, self.changes, self.run.seed, device, self.said, source)
 
 
 class ModelLoader:
@@ -172,7 +172,7 @@ class ModelLoader:
             return RecordedModel(replace(model.card, classes=answers.classes), map_digest(answers))
         place = (id(model), answers)
         if place not in self.mapped:
-            self.mapped[place] = answering(model, answers)
+            self.mapped[place] = with_label_map(model, answers)
         return self.mapped[place]
 
     def job(self, model: Ref | Classifier, scenario: Scenario, options: RunOptions, *, recorded: bool = False) -> Job:

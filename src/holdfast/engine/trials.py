@@ -17,7 +17,7 @@ from holdfast.core.registry import registry
 from holdfast.core.types import Batch, Classifier, Dataset, Flag
 from holdfast.engine.flags import QUERIES_SHARE, UNBROKEN_SHARE, exceeds
 from holdfast.engine.shards import on_device
-from holdfast.models.check import balanced, check
+from holdfast.models.check import balanced_sample, check
 
 PROBES = 16  # images a check looks at
 TRIAL_SAMPLES = 64
@@ -49,7 +49,7 @@ def trials_on(
 
 def _few(dataset: Dataset, count: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Some images, of each class as many as of others, with their labels; unreadable ones are passed over."""
-    index = balanced(np.asarray(dataset.labels), count)
+    index = balanced_sample(np.asarray(dataset.labels), count)
     images = dataset.images(index.tolist())
     kept = [i for i in range(len(index)) if i not in images.failed]
     labels = torch.from_numpy(np.asarray(dataset.labels[index[kept]])).to(device)

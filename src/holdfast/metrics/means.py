@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdfast.core.intervals import CONFIDENCE, share_bounds, z_value
 from holdfast.core.types import Score, without_interval
+from holdfast.metrics.bootstrap_draws import percentiles
 
 Floats = NDArray[np.float64]
 
@@ -89,7 +90,7 @@ def mean_of_sizes(values: ArrayLike, *, draws: int = DRAWS, seed: int = 0) -> Sc
     for start in range(0, draws, step):
         drawn = array[random.integers(0, n, (min(step, draws - start), n))]
         turned[start : start + len(drawn)] = (drawn.mean(axis=1) - mean) / np.maximum(drawn.std(axis=1), 1e-9 * spread)
-    below, above = np.quantile(turned, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    below, above = percentiles(turned)
     return Score(mean, min(mean, mean - float(above) * spread), max(mean, mean - float(below) * spread), n)
 
 

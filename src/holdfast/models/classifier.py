@@ -141,10 +141,10 @@ def borrowed(models: Sequence[object]) -> Iterator[None]:
         yield
 
 
-def _restore(net: nn.Module, device: torch.device | None, wanted: Sequence[bool]) -> None:
+def _restore(net: nn.Module, device: torch.device | None, flags: Sequence[bool]) -> None:
     if device is not None and device_of(net) != device:
         net.to(device)
-    for parameter, flag in zip(net.parameters(), wanted, strict=True):
+    for parameter, flag in zip(net.parameters(), flags, strict=True):
         parameter.requires_grad_(flag)
 
 
@@ -161,7 +161,7 @@ def modes_kept(module: object) -> Iterator[None]:
 
 
 class Outputs(NamedTuple):
-    """What a network said about itself on a probe."""
+    """Classes and channels of a network, seen in one forward pass."""
 
     classes: int
     channels: int
@@ -234,7 +234,7 @@ def described(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
 ) -> TorchClassifier:
-    """The network behind its preprocessing with a first card; what the caller does not know is asked of the network."""
+    """The network behind its preprocessing with a first card; unknown facts are found by a forward pass."""
     if channels is None and mean is not None and len(mean) > 1:
         channels = len(mean)
     whole = normalised(net, mean, std, size)

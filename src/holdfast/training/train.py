@@ -21,10 +21,10 @@ from holdfast.core.types import Batch, Change, Dataset, ModelCard
 from holdfast.models import TorchClassifier, save_model
 from holdfast.training.recipes import Recipe
 
-Said = Callable[[int, float, float], None]  # epoch, loss, share right on the training images as trained
+OnEpoch = Callable[[int, float, float], None]  # epoch, loss, share right on the training images as trained
 
 
-def train(recipe: Recipe, *, out: Path, device: torch.device, said: Said = lambda *_: None) -> Path:
+def train(recipe: Recipe, *, out: Path, device: torch.device, on_epoch: OnEpoch = lambda *_: None) -> Path:
     """Trains and writes a model file. The same recipe on the same device gives the same weights up to rounding."""
     torch.manual_seed(recipe.seed)
     dataset: Dataset = registry.build(registry.bind("dataset", recipe.dataset))
@@ -71,7 +71,7 @@ def train(recipe: Recipe, *, out: Path, device: torch.device, said: Said = lambd
             _average(averaged, net, min(recipe.average, step / (step + 10)))
             losses += loss.detach() * len(index)
             right += (logits.detach().argmax(1) == batch.labels).sum()
-        said(epoch, float(losses) / len(images), float(right) / len(images))
+        on_epoch(epoch, float(losses) / len(images), float(right) / len(images))
     if not all(bool(tensor.isfinite().all()) for tensor in averaged.state_dict().values()):
         raise HoldfastError("training diverged: weights are not finite", hint="lower the recipe's rate")
     return save_model(out, averaged.cpu(), card, architecture=architecture)

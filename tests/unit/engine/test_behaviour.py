@@ -15,7 +15,7 @@ from holdfast.engine.behaviour import alike, behaviour_probe, known_behaviours
 from holdfast.engine.evaluate import Outcome, evaluate
 from holdfast.engine.watch import SilentWatcher
 from holdfast.models import load, wrap
-from holdfast.models.label_mapped import answering
+from holdfast.models.label_mapped import with_label_map
 from holdfast.store import Store
 
 DATA = "fashion-mnist-2k"
@@ -89,8 +89,8 @@ def test_training_on_after_wrapping_is_seen(store: Store) -> None:
 def test_the_label_map_is_part_of_the_run(store: Store) -> None:
     model = wrap(net(), name="mine", classes=10, channels=1)
     groups = [[i] for i in range(10)]
-    forwards = run(answering(model, merged(10, groups, words="own")), store)
-    backwards = run(answering(model, merged(10, groups[::-1], words="own")), store)
+    forwards = run(with_label_map(model, merged(10, groups, words="own")), store)
+    backwards = run(with_label_map(model, merged(10, groups[::-1], words="own")), store)
     assert backwards.fresh
     assert backwards.rows.correct.mean() < 0.3 < 0.8 < forwards.rows.correct.mean()  # type: ignore[union-attr]
 

@@ -10,7 +10,7 @@ from holdfast.core.labels import merged, subset
 from holdfast.core.types import Batch, Classifier, FastVersion, ModelCard
 from holdfast.models import TorchClassifier
 from holdfast.models.fast import folded
-from holdfast.models.label_mapped import answering
+from holdfast.models.label_mapped import with_label_map
 
 PAIRS = merged(6, [(0, 1), (2, 3)], words="pairs", other=True)
 
@@ -34,7 +34,7 @@ class Plain:
 
 def test_a_mapped_network_is_a_network_with_the_card_of_the_answers(linear: Callable[..., TorchClassifier]) -> None:
     model = linear(classes=6)
-    mapped = answering(model, PAIRS)
+    mapped = with_label_map(model, PAIRS)
     assert isinstance(mapped, TorchClassifier)
     assert isinstance(mapped, Classifier)
     assert (mapped.card.classes, mapped.card.weights, mapped.card.name) == (3, model.card.weights, model.card.name)
@@ -46,7 +46,7 @@ def test_an_attack_runs_thfast_the_map(linear: Callable[..., TorchClassifier], b
     from holdfast.core.noise import Noise
     from holdfast.core.registry import registry
 
-    mapped = answering(linear(classes=6), PAIRS)
+    mapped = with_label_map(linear(classes=6), PAIRS)
     batch = batch_for(mapped)
     attack = registry.build(registry.bind("attack", "pgd-linf:radius=0.3,steps=20"))
     changed = attack(mapped, batch, Noise.of(0, batch.ids), width=8)
@@ -57,7 +57,7 @@ def test_an_attack_runs_thfast_the_map(linear: Callable[..., TorchClassifier], b
 
 
 def test_a_mapped_network_can_be_traced_and_folded(linear: Callable[..., TorchClassifier]) -> None:
-    net = answering(linear(classes=6), PAIRS).net
+    net = with_label_map(linear(classes=6), PAIRS).net
     images = torch.rand(4, 1, 6, 6)
     fused = folded(net)
     assert fused is not net, "the map must not stand in the way of the fast version"
@@ -66,7 +66,7 @@ def test_a_mapped_network_can_be_traced_and_folded(linear: Callable[..., TorchCl
 
 def test_a_plain_classifier_keeps_its_fast_version() -> None:
     plain = Plain()
-    mapped = answering(plain, subset(6, [4, 1], words="two"))
+    mapped = with_label_map(plain, subset(6, [4, 1], words="two"))
     images = torch.rand(5, 1, 6, 6)
     assert torch.equal(mapped(images), plain(images)[:, [4, 1]])
     assert mapped.card.classes == 2
@@ -77,4 +77,4 @@ def test_a_plain_classifier_keeps_its_fast_version() -> None:
 
 def test_a_map_for_another_model_is_a_mistake_of_ours(linear: Callable[..., TorchClassifier]) -> None:
     with pytest.raises(AssertionError, match="another number of classes"):
-        answering(linear(classes=5), PAIRS)
+        with_label_map(linear(classes=5), PAIRS)
