@@ -70,7 +70,6 @@ def demo(
 ) -> None:
     """The whole job on bundled data: evaluate bundled models, print the scores, write a report for each."""
     from holdfast.cli.progress import watching
-    from holdfast.cli.tables import print_matrix
     from holdfast.core.suites import load_suite
     from holdfast.engine.evaluate import evaluate
     from holdfast.site.report import write_report
@@ -83,7 +82,7 @@ def demo(
         outcomes = evaluate(
             suite.models, suite.scenarios, store=store, samples=samples or suite.samples, device=device, watcher=watcher
         )
-    print_matrix(outcomes)
+    _print_matrix(outcomes)
     n = samples or suite.samples
     out.print(f"\npercent right of {n:,} samples, with the 95 % interval; attacks are run on the samples still right")
     reports = [write_report(store, model, out_dir / f"{model}.html") for model in suite.models]
@@ -326,9 +325,9 @@ def _lines(outcomes: list[Outcome]) -> None:
 
 def _stand(suite: Suite, store: Store, models: list[str]) -> None:
     """The rows of the suite's board for these models, and where they rank."""
+    from holdfast.boards.benchmark_tables import store_board
     from holdfast.boards.board_text import cell_text
     from holdfast.boards.ranking import rank_interval
-    from holdfast.cli.tables import store_board
 
     made = store_board(suite, store)
     own = [entry for entry in made.entries if set(entry.names) & set(models) and entry.is_measured]
@@ -370,3 +369,27 @@ def _fail_if_any(outcomes: list[Outcome], *, may_lack_data: bool = False) -> Non
             err.print(f"  {outcome.model} under {outcome.scenario}: {outcome.error}", markup=False, soft_wrap=True)
         nothing_could_run = len(failed) == len(outcomes) and all(isinstance(each.error, Misuse) for each in failed)
         raise typer.Exit(2 if nothing_could_run else 1)
+
+
+def _print_matrix(outcomes: list[Outcome]) -> None:
+    """Scenarios down, models across."""
+    from holdfast.cli.output import print_table
+    from holdfast.core.rounding import percent
+    from holdfast.metrics.summary import line
+
+    models = list(dict.fromkeys(outcome.model for outcome in outcomes))
+    cells = {}
+    for outcome in outcomes:
+        if outcome.rows is None:
+            cells[outcome.scenario, outcome.model] = "failed"
+            continue
+        scored = line(outcome.rows)
+        low, high = percent(scored.accuracy.low), percent(scored.accuracy.high)
+        failed = f" ({scored.failed} failed)" if scored.failed else ""
+        cells[outcome.scenario, outcome.model] = f"{percent(scored.accuracy.value)} [{low}, {high}]{failed}"
+    scenarios = list(dict.fromkeys(outcome.scenario for outcome in outcomes))
+    print_table(
+        ["scenario", *models],
+        [[name, *[cells.get((name, model), "") for model in models]] for name in scenarios],
+        right=models,
+    )
