@@ -80,7 +80,7 @@ def test_a_selector_that_cannot_be_says_why(text: str, problem: str, hint: str) 
 
 def test_models_without_a_fact_are_told() -> None:
     assert fit_set(five(), ["type=STANDARD"]).notes == (
-        "1 of 5 models have no `type`: nobody said whether they belong",
+        "1 of 5 models have no `type`: whether they belong is not known",
     )
     assert fit_set(five(), [], ["*subsample*"]).notes == ("`*subsample*` fits no model",)
     bare = table({("a", "x"): 0.5, ("b", "x"): 0.6})
