@@ -117,7 +117,7 @@ def line_of(n: int, noise: float, seed: int = 0) -> Table:
 def test_few_models_and_little_explained_are_said_in_words() -> None:
     assert fit(line_of(40, 0.01), "y", "x").cautions == ()
     (few,) = fit(line_of(FEWEST - 1, 0.001), "y", "x").cautions
-    assert few == "fitted on 9 models: fewer than 10 hardly determine a line"
+    assert few == "fitted on 9 models: fewer than 10 do not determine a line"
     (chance,) = fit(line_of(40, 1), "y", "x", space="linear").cautions
     assert "is near 0 for 40 models: the line explains little, and may be chance" in chance
     assert fit(line_of(5, 1), "y", "x").record()["cautions"]
