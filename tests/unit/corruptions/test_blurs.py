@@ -17,7 +17,7 @@ from holdfast.corruptions import smear
 from holdfast.corruptions.axes import blurred
 from holdfast.corruptions.defocus_blur import DefocusBlur, disk, mirrored
 from holdfast.corruptions.glass_blur import GlassBlur, turns
-from holdfast.corruptions.zooming import zoomed
+from holdfast.corruptions.zoom_blur import zoomed
 
 Pictures = Callable[..., Tensor]
 
