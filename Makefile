@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 COVERED := core store engine metrics trends
 
-.PHONY: demo test test-slow lint docs sheets bench clean
+.PHONY: demo test test-slow mutants lint docs sheets bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/holdfast demo
@@ -21,6 +21,9 @@ test: $(VENV)/.installed-test
 
 test-slow: $(VENV)/.installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadscope -m slow
+
+mutants: $(VENV)/.installed-test
+	OMP_NUM_THREADS=1 $(BIN)/python scripts/mutate.py
 
 lint: $(VENV)/.installed-lint
 	$(BIN)/ruff check .

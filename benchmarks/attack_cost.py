@@ -20,8 +20,8 @@ import torch
 from parity.subject import batch_of, timed
 from scipy.stats import binom
 
-from holdfast.attacks.budget import Budget
-from holdfast.attacks.recipes.thresholds import Sweep
+from holdfast.attacks.gradient import GradientAttack
+from holdfast.attacks.recipes.sweep import Sweep
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch
@@ -58,7 +58,7 @@ def main() -> None:
 
 def cost(model: TorchClassifier, batch: Batch, radius: float, chosen: argparse.Namespace) -> None:
     """The attack on everyone to the end against as many passes without an attack, in turns."""
-    whole = Budget(replace(recipe(radius, chosen.steps).climb, stop_when_broken=False), radius)
+    whole = replace(recipe(radius, chosen.steps), stop_when_broken=False)
     noise = Noise.of(0, batch.ids, batch.images.device)
     ratios = []
     for _ in range(chosen.rounds):
@@ -93,7 +93,7 @@ def active(model: TorchClassifier, batch: Batch, radius: float, chosen: argparse
     batch = Batch(batch.images[right], batch.labels[right], tuple(batch.ids[i] for i in right.tolist()))
     made, noise = recipe(radius, chosen.steps), Noise.of(0, batch.ids, batch.images.device)
     reach = torch.full((len(batch),), radius, device=batch.images.device)
-    whole = Budget(replace(made.climb, stop_when_broken=False), radius)
+    whole = replace(made, stop_when_broken=False)
     on, on_seconds = timed(lambda: made.attempt(model, batch, noise, reach, width=chosen.width))
     off, off_seconds = timed(lambda: whole.attempt(model, batch, noise, reach, width=chosen.width))
     share = int(on.backwards.sum()) / (len(batch) * chosen.steps)
@@ -133,9 +133,9 @@ def sweep(model: TorchClassifier, batch: Batch, radius: float, chosen: argparse.
     )
 
 
-def recipe(radius: float, steps: int) -> Budget:
+def recipe(radius: float, steps: int) -> GradientAttack:
     made = registry.build(registry.bind("attack", f"apgd-ce-linf:radius={radius!r},steps={steps}"))
-    assert isinstance(made, Budget)
+    assert isinstance(made, GradientAttack)
     return made
 
 

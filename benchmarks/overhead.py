@@ -17,7 +17,7 @@ import torch
 from holdfast.core.registry import registry
 from holdfast.engine.device import Width, device_name, full_precision, pick_device
 from holdfast.engine.evaluate import evaluate
-from holdfast.engine.loading import on_device
+from holdfast.engine.shards import on_device
 from holdfast.models import load
 
 

@@ -17,25 +17,25 @@ from typing import NamedTuple
 
 from holdfast.core.refs import Run, Scenario
 from holdfast.core.types import Score
-from holdfast.engine import cluster
-from holdfast.engine.jobs import Wanted
-from holdfast.engine.watch import Expected, Silent
+from holdfast.engine.jobs import RunOptions
+from holdfast.engine.ray import driver
+from holdfast.engine.watch import Expected, SilentWatcher
 from holdfast.store import Store
 
 MODEL = "fashion-at-linf"
 SCENARIOS = ("fashion-mnist-2k+pgd-linf:radius=8/255,steps=20", "fashion-mnist-2k+fog:severity=3+pgd-l2:steps=20")
 
 
-class Gathered(cluster.Dispatch):
+class Gathered(driver.Dispatch):
     """Waits for every actor before the first task, so that none starts up while others work."""
 
     def _plan(self, scenarios: Sequence[Scenario], models: int) -> None:
-        while len(self.crew.ready) < len(self.crew.members):
+        while len(self.workers.ready) < len(self.workers.members):
             self._hear()
         super()._plan(scenarios, models)
 
 
-class Clock(Silent):
+class Clock(SilentWatcher):
     """When all actors were ready, and when the last run ended."""
 
     ready = ended_at = 0.0
@@ -59,11 +59,11 @@ def timed(actors: int, samples: int) -> Took:
     clock = Clock()
     with tempfile.TemporaryDirectory() as folder:
         begun = time.perf_counter()
-        outcomes = cluster.evaluate_on_ray(
+        outcomes = driver.evaluate_on_ray(
             [MODEL],
             SCENARIOS,
             store=Store(folder),
-            wanted=Wanted(samples=samples),
+            options=RunOptions(samples=samples),
             pictures=0,
             watcher=clock,
             address=None,
@@ -82,7 +82,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=2000)
     chosen = parser.parse_args()
 
-    cluster.Dispatch = Gathered  # type: ignore[misc]
+    driver.Dispatch = Gathered  # type: ignore[misc]
     print(f"{os.cpu_count()} cores, {MODEL}, {len(SCENARIOS)} runs of {chosen.samples:,} samples")
     took: dict[int, list[Took]] = {1: [], 2: []}
     for _ in range(chosen.repeat):

@@ -29,7 +29,7 @@ QUESTIONS = {
     "scores": "len(lines(store))",
     "status": "len(store.footers()) + len(store.unfinished())",
     "one model": "len(lines(store, models=[models(1)[0]]))",
-    "plan": "sum(run.done > 0 for run in recorded_plan(models(M), scenarios(S), store=store, wanted=wanted))",
+    "plan": "sum(run.done > 0 for run in recorded_plan(models(M), scenarios(S), store=store, options=options))",
 }
 
 
@@ -105,11 +105,11 @@ CODE = """
 import sys, time, resource
 sys.path.insert(0, {here!r})
 from store_scale import models, scenarios
-from holdfast.engine.jobs import Wanted
+from holdfast.engine.jobs import RunOptions
 from holdfast.engine.plan import recorded_plan
 from holdfast.metrics.summary import lines
 from holdfast.store import Store
-M, S, wanted = {models}, {scenarios}, Wanted(samples={rows})
+M, S, options = {models}, {scenarios}, RunOptions(samples={rows})
 scenarios(1)
 store = Store({folder!r})
 begun, worked = time.perf_counter(), time.process_time()

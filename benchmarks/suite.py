@@ -15,14 +15,14 @@ from collections import defaultdict
 
 import torch
 
-from holdfast.cli.progress import Lines
+from holdfast.cli.progress import LogLines
 from holdfast.core.registry import registry
 from holdfast.core.suites import load_suite
 from holdfast.engine.device import Width, full_precision, pick_device
 from holdfast.engine.evaluate import evaluate, expected
-from holdfast.engine.jobs import Wanted, Workshop
-from holdfast.engine.loading import on_device
-from holdfast.engine.watch import Silent
+from holdfast.engine.jobs import ModelLoader, RunOptions
+from holdfast.engine.shards import on_device
+from holdfast.engine.watch import SilentWatcher
 from holdfast.store import Store
 
 ROUNDS = 12
@@ -52,7 +52,7 @@ def main() -> None:
         samples=samples,
         device=chosen.device,
         pictures=0,
-        watcher=Silent() if chosen.quiet else Lines(),
+        watcher=SilentWatcher() if chosen.quiet else LogLines(),
     )
     wall = time.perf_counter() - begun
     footers = [outcome.rows.footer for outcome in outcomes if outcome.rows is not None]
@@ -85,16 +85,16 @@ def main() -> None:
 
 def bare(model: str, scenarios: list[str], samples: int | None, chosen: argparse.Namespace) -> dict[str, float]:
     """Seconds per image of a bare pass: float32, and as attacks ask it, forward alone and with a backward one."""
-    workshop = Workshop(pick_device(chosen.device))
-    wanted = Wanted(samples=samples)
+    loader = ModelLoader(pick_device(chosen.device))
+    options = RunOptions(samples=samples)
     runs = [registry.scenario(text) for text in scenarios]
     with full_precision():
-        workshop.ahead = sum(run.samples * run.backwards for run in expected(runs, workshop, wanted, Silent()))
+        loader.ahead = sum(run.samples * run.backwards for run in expected(runs, loader, options, SilentWatcher()))
         attacked = [run for run in runs if any(part.kind == "attack" for part in run.changes)]
-        job = workshop.job(registry.bind("model", model), (attacked or runs)[-1], wanted)
-        width = Width.for_model(job.model, job.dataset.card, workshop.device).value
-        workshop.quicken(job, "auto", width, lambda _: None)
-        images = on_device(job.dataset.images(job.order[:width].tolist()).pixels, workshop.device)
+        job = loader.job(registry.bind("model", model), (attacked or runs)[-1], options)
+        width = Width.for_model(job.model, job.dataset.card, loader.device).value
+        loader.make_fast(job, "auto", width, lambda _: None)
+        images = on_device(job.dataset.images(job.order[:width].tolist()).pixels, loader.device)
         asked = getattr(job.model, "rough", None) or job.model
         return {
             "exact": timed(lambda: _forward(job.model, images), images),

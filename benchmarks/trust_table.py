@@ -27,8 +27,8 @@ from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch, Dataset
 from holdfast.engine.evaluate import evaluate
-from holdfast.engine.jobs import flags_on, trials_on
-from holdfast.engine.select import chosen
+from holdfast.engine.order import chosen_samples
+from holdfast.engine.trials import flags_on, trials_on
 from holdfast.models import TorchClassifier, load, wrap
 
 RADIUS, SAMPLES, CALLS = "16/255", 100, 4
@@ -57,7 +57,7 @@ class Inside(nn.Module):
 def truth(case: Case, net: nn.Module, other: nn.Module) -> float:
     """The share right under the strongest of several attacks on the network inside, asked of a fresh model each."""
     dataset = registry.build(registry.bind("dataset", "fashion-mnist-2k"))
-    index = np.sort(chosen(dataset.ids, dataset.labels, SAMPLES))
+    index = np.sort(chosen_samples(dataset.ids, dataset.labels, SAMPLES))
     images = dataset.images(index.tolist()).pixels.float() / 255
     labels = torch.from_numpy(dataset.labels[index])
     batch = Batch(images, labels, tuple(dataset.ids[i] for i in index))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from typer.testing import CliRunner
 
 from holdfast.core.registry import registry
-from holdfast.metrics.scopes import OfAnswers, OfBattery, OfRuns, OfTable, metric_of
+from holdfast.metrics.scopes import OfBattery, OfPredictions, OfRuns, OfTable, metric_of
 
 SOURCE = Path(__file__).parent.parent / "src" / "holdfast"
 LOOKED_AT = ("metrics", "trends", "boards")
@@ -98,12 +98,12 @@ def test_no_function_of_metrics_or_trends_is_without_a_way_in() -> None:
 def test_an_unused_function_would_be_noticed() -> None:
     everything = definitions()
     assert len(everything) > 200
-    assert Place("holdfast.boards.multi_run_scores", "several") in reached()
+    assert Place("holdfast.boards.multi_run_scores", "multi_run_scores") in reached()
     assert Place("holdfast.boards.multi_run_scores", "nobody") not in everything
 
 
 def test_every_metric_is_a_score_of_something_that_the_command_line_has() -> None:
-    kinds = OfRuns | OfBattery | OfTable | OfAnswers
+    kinds = OfRuns | OfBattery | OfTable | OfPredictions
     for name in registry.entries("metric"):
         metric = metric_of(name)
         assert callable(metric) or isinstance(metric, kinds), name

@@ -23,7 +23,7 @@ from subject import batch_of
 from torch import Tensor, nn
 
 from holdfast.attacks.perceptual.lpips import distance, network_for
-from holdfast.attacks.success import is_inside, is_wrong
+from holdfast.attacks.success import is_within, is_wrong
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch
@@ -107,7 +107,7 @@ def compared(
         made = other(images.clone(), labels).detach().clamp(0, 1)
         with torch.no_grad():
             wrong, right = is_wrong(model(made), labels), ~is_wrong(model(images), labels)
-            near = is_inside(distance(shown.look, images, made), torch.full((len(images),), radius))
+            near = is_within(distance(shown.look, images, made), torch.full((len(images),), radius))
         kept.append(right & ~wrong)
         inside.append(right & ~(wrong & near))
     between = time.perf_counter()

@@ -36,9 +36,9 @@ def check_round_trip(kind: str, text: str) -> Ref:
     """Both spellings of a ref read back to the same ref and key."""
     ref = registry.bind(kind, text)
     for spelling in (str(ref), ref.full):
-        again = registry.bind(kind, spelling)
-        assert again == ref, f"`{spelling}` does not read back"
-        assert again.key == ref.key, f"`{spelling}` has another key"
+        reread = registry.bind(kind, spelling)
+        assert reread == ref, f"`{spelling}` does not read back"
+        assert reread.key == ref.key, f"`{spelling}` has another key"
     return ref
 
 
@@ -72,8 +72,8 @@ def check_dataset(dataset: Dataset) -> None:
     read = dataset.images(index)
     assert read.pixels.shape == (3, card.channels, *card.size), "images have the shape of the card"
     assert read.pixels.dtype in (torch.uint8, torch.float32), "pixels are bytes, or floats in [0, 1]"
-    again = dataset.images(index[::-1])
-    assert torch.equal(read.pixels.flip(0), again.pixels), "an image depends on its position alone"
+    same = dataset.images(index[::-1])
+    assert torch.equal(read.pixels.flip(0), same.pixels), "an image depends on its position alone"
 
 
 def _changed(kind: str, text: str, *, exact: bool) -> Iterator[tuple[Change, Changed]]:

@@ -14,7 +14,7 @@ from holdfast import conformance
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch, Changed, Classifier
-from holdfast.engine.trust import tally_flags
+from holdfast.engine.flags import tally_flags
 from holdfast.models import TorchClassifier, load
 
 ATTACKS = [

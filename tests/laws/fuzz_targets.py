@@ -28,15 +28,15 @@ from holdfast.core.registry import registry
 from holdfast.core.suites import FOLDER, load_suite
 from holdfast.core.types import Flag, ModelCard
 from holdfast.core.values import parse_value
-from holdfast.datasets.label_maps import labelled
-from holdfast.datasets.matched import columns_of
+from holdfast.datasets.label_maps import map_labels
+from holdfast.datasets.matched import table_columns
 from holdfast.metrics.summary import lines
 from holdfast.store import ChangeRecord, Footer, Predictions, Store
 from holdfast.store.footer import FOOTER_KEY, SEAL_KEY, _seal
-from holdfast.store.importers import read
+from holdfast.store.importers import read_results
 from holdfast.store.logit_files import read_labels, read_logits
 from holdfast.store.rows import to_rows
-from holdfast.store.scores import from_parquet, to_parquet
+from holdfast.store.scores import scores_from_parquet, scores_to_parquet
 
 Target = Callable[[random.Random], None]
 REFS = (
@@ -307,7 +307,7 @@ def _answers(folder: Path) -> Target:
         answers = chance.choice(
             (str(file), "imagenet", "imagenet-full", 1000, 2, -1, (1, 2), ("cat", "dog"), ("cat", 1))
         )
-        made = labelled(np.array([0, 1, 1]), ("cat", "dog"), answers, "x")
+        made = map_labels(np.array([0, 1, 1]), ("cat", "dog"), answers, "x")
         if made.answers is not None:
             made.answers.of(10)
 
@@ -386,7 +386,7 @@ def _tables(folder: Path) -> Target:
     def target(chance: random.Random) -> None:
         ending, content = chance.choice(list(valid.items()))
         (folder / f"t{ending}").write_bytes(_mutated(chance, content))
-        columns_of(folder / f"t{ending}", ["a", "b"])
+        table_columns(folder / f"t{ending}", ["a", "b"])
 
     return target
 
@@ -415,8 +415,8 @@ def _score_files() -> Target:
     from holdfast.core.table import table
     from holdfast.store.scores import Scores
 
-    whole = to_parquet(Scores("b", table({("m", "s"): 0.5, ("n", "s"): 0.25}, source="here")))
-    return lambda chance: _ignored(from_parquet(_mutated(chance, whole), "scores.parquet"))
+    whole = scores_to_parquet(Scores("b", table({("m", "s"): 0.5, ("n", "s"): 0.25}, source="here")))
+    return lambda chance: _ignored(scores_from_parquet(_mutated(chance, whole), "scores.parquet"))
 
 
 def _importers(folder: Path) -> dict[str, Target]:
@@ -467,9 +467,9 @@ def _importer(name: str, files: dict[str, bytes], folder: Path) -> Target:
             data = chance.choice(DEEP).encode()
         write(path, data)
         try:
-            made = read(name, start)
+            made = read_results(name, start)
             for scores in made.scores:
-                from_parquet(to_parquet(scores), "again")
+                scores_from_parquet(scores_to_parquet(scores), "again")
             for rows in made.rows:
                 rows.footer.to_metadata()
         finally:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from holdfast.core.errors import Misuse
 from holdfast.core.labels import LabelMap, merged, subset, whole
-from holdfast.models.label_mapped import Answers
+from holdfast.models.label_mapped import LabelMapLayer
 
 
 class Case(NamedTuple):
@@ -37,7 +37,7 @@ def cases(draw: st.DrawFn, *, empty: bool = False) -> Case:
 @given(case=cases(), data=st.data())
 def test_a_subset_keeps_the_order_of_the_logits_it_keeps(case: Case, data: st.DataObject) -> None:
     classes = data.draw(st.lists(st.integers(0, case.known - 1), min_size=1, unique=True))
-    mapped = Answers(subset(case.known, classes, words="some"))(case.logits)
+    mapped = LabelMapLayer(subset(case.known, classes, words="some"))(case.logits)
     assert torch.equal(mapped, case.logits[:, classes])
 
 
@@ -46,7 +46,7 @@ def test_the_largest_merged_answer_is_the_group_of_the_largest_logit(case: Case)
     answers = merged(case.known, case.groups, words="groups")
     members = sorted(member for group in case.groups for member in group)
     best = [members[i] for i in case.logits[:, members].argmax(1)]
-    assert Answers(answers)(case.logits).argmax(1).tolist() == [answers.meaning(member) for member in best]
+    assert LabelMapLayer(answers)(case.logits).argmax(1).tolist() == [answers.meaning(member) for member in best]
 
 
 @given(case=cases())
@@ -57,14 +57,14 @@ def test_with_the_rest_an_answer_is_right_exactly_if_the_model_s_own_is_in_the_g
             merged(case.known, case.groups, words="groups", other=True)
         return
     answers = merged(case.known, case.groups, words="groups", other=True)
-    said = Answers(answers)(case.logits).argmax(1).tolist()
+    said = LabelMapLayer(answers)(case.logits).argmax(1).tolist()
     for label, group in enumerate(case.groups):
         assert [answer == label for answer in said] == [int(own) in group for own in case.logits.argmax(1)]
 
 
 @given(case=cases())
 def test_summing_gives_the_probability_of_the_group(case: Case) -> None:
-    mapped = Answers(merged(case.known, case.groups, words="groups", merge="sum"))(case.logits)
+    mapped = LabelMapLayer(merged(case.known, case.groups, words="groups", merge="sum"))(case.logits)
     shares = case.logits.softmax(1)
     totals = torch.stack([shares[:, list(group)].sum(1) for group in case.groups], dim=1)
     expected = totals / totals.sum(1, keepdim=True)
@@ -75,7 +75,7 @@ def test_summing_gives_the_probability_of_the_group(case: Case) -> None:
 def test_a_class_that_nobody_knows_is_never_answered_and_all_is_finite(case: Case, merge: str) -> None:
     answers = LabelMap("groups", case.known, case.groups, merge=merge)  # type: ignore[arg-type]
     leaf = case.logits.clone().requires_grad_()
-    mapped = Answers(answers)(leaf)
+    mapped = LabelMapLayer(answers)(leaf)
     assert bool(mapped.isfinite().all())
     assert all(case.groups[answer] for answer in mapped.argmax(1))
     (slope,) = torch.autograd.grad(mapped.sum(), leaf)
@@ -87,7 +87,7 @@ def test_gradients_reach_the_members_of_a_group_and_nothing_else(case: Case, mer
     answers = LabelMap("groups", case.known, case.groups, merge=merge)  # type: ignore[arg-type]
     for label, group in enumerate(case.groups):
         leaf = case.logits.clone().requires_grad_()
-        (slope,) = torch.autograd.grad(Answers(answers)(leaf)[:, label].sum(), leaf)
+        (slope,) = torch.autograd.grad(LabelMapLayer(answers)(leaf)[:, label].sum(), leaf)
         torch.testing.assert_close(slope.sum(1), torch.ones(len(slope)))
         outside = [member for member in range(case.known) if member not in group]
         assert not bool(slope[:, outside].any())
@@ -97,7 +97,7 @@ def test_gradients_reach_the_members_of_a_group_and_nothing_else(case: Case, mer
 def test_the_whole_map_changes_nothing(known: int) -> None:
     answers, logits = whole(known, words="all"), torch.randn(3, known)
     assert answers.is_whole
-    assert torch.equal(Answers(answers)(logits), logits)
+    assert torch.equal(LabelMapLayer(answers)(logits), logits)
     assert not subset(known + 1, range(known), words="all but one").is_whole
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.engine.select import chosen, stratified_order
+from holdfast.engine.order import chosen_samples, stratified_order
 
 labels = st.lists(st.integers(0, 4), min_size=1, max_size=200).map(lambda items: np.array(items, dtype=np.int64))
 
@@ -30,7 +30,7 @@ def test_every_prefix_holds_each_class_in_proportion(y: np.ndarray, n: int) -> N
 def test_a_larger_choice_contains_the_smaller(y: np.ndarray, one: int, other: int) -> None:
     names = [f"{i}" for i in range(len(y))]
     small, large = sorted((one, other))
-    assert set(chosen(names, y, small)) <= set(chosen(names, y, large))
+    assert set(chosen_samples(names, y, small)) <= set(chosen_samples(names, y, large))
 
 
 @given(labels, st.randoms())
@@ -39,6 +39,6 @@ def test_the_choice_does_not_depend_on_the_order_of_the_dataset(y: np.ndarray, r
     mixed = list(range(len(y)))
     random.shuffle(mixed)  # type: ignore[attr-defined]
     half = len(y) // 2 + 1
-    one = set(names[chosen(names.tolist(), y, half)])
-    other = set(names[mixed][chosen(names[mixed].tolist(), y[mixed], half)])
+    one = set(names[chosen_samples(names.tolist(), y, half)])
+    other = set(names[mixed][chosen_samples(names[mixed].tolist(), y[mixed], half)])
     assert one == other

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from holdfast.attacks.attack import Attack
-from holdfast.attacks.budget import Budget
+from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.threat import Scene, Threat, scene_of
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
@@ -31,8 +31,8 @@ def cases() -> list[Case]:
         if any(parameter.required for parameter in entry.parameters):
             continue
         attack = registry.build(registry.bind("attack", name))
-        if isinstance(attack, Attack) and isinstance(attack, Budget):
-            threat = attack.climb.threat
+        if isinstance(attack, Attack) and isinstance(attack, GradientAttack):
+            threat = attack.threat
             radius = attack.radius if attack.radius < float("inf") else 0.5
             found.setdefault(threat.name, Case(name, threat, radius, 3 if "colour" in entry.tags else 1))
     return list(found.values())
@@ -64,7 +64,7 @@ def test_the_identity_changes_nothing(case: Case) -> None:
     scene, _, _ = scene_for(case, radius=0.0)
     threat = case.threat
     rendered = threat.render(scene, threat.identity(scene))
-    if not getattr(threat, "residue", ""):
+    if not threat.change_at_zero:
         torch.testing.assert_close(rendered, scene.images, rtol=0, atol=2e-6)
     assert inside(threat.size(scene, threat.identity(scene)), scene.radius)
 

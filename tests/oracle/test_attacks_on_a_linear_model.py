@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from holdfast.attacks.budget import Budget
+from holdfast.attacks.gradient import GradientAttack
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch
@@ -39,10 +39,10 @@ def firm(model: TorchClassifier, batch: Batch, norm: str) -> tuple[Batch, torch.
     return Batch(batch.images[kept], batch.labels[kept], tuple(batch.ids[i] for i in kept)), limit[kept]
 
 
-def attack(norm: str, radius: float, *, recipe: str = "pgd", **more: object) -> Budget:
+def attack(norm: str, radius: float, *, recipe: str = "pgd", **more: object) -> GradientAttack:
     extra = "".join(f",{name}={str(value).lower()}" for name, value in more.items())
     made = registry.build(registry.bind("attack", f"{recipe}-{norm}:radius={radius}{extra}"))
-    assert isinstance(made, Budget)
+    assert isinstance(made, GradientAttack)
     return made
 
 

@@ -24,10 +24,10 @@ from coverage_listed import LISTED, MADE_OF  # noqa: E402
 from coverage_measuring import LEAST, measured  # noqa: E402
 
 INTERVALS = {
-    *("Score", "Tested", "Band", "Interval", "R2Matrix", "Matrix", "ColumnBands", "Rank", "Placement", "Standing"),
+    *("Score", "Tested", "Band", "Interval", "R2Matrix", "Matrix", "ColumnBands", "Rank", "Placement", "RankInterval"),
     *("Competitiveness", "UnionAverage", "RadiusCurve", "InsideOutside", "Stability", "Calibration", "Agreement"),
     *("CalibrationError", "RatioPoint", "Confidence", "CorruptionErrors", "OodScores", "Comparison", "Unpaired"),
-    *("Prediction", "Predicted", "Bounds", "Result"),
+    *("Prediction", "Predicted", "Bounds", "MultiRunScore"),
 }
 FOLDERS = ("core", "metrics", "trends", "boards")
 CASES = {getattr(case.draw, "__name__", "worst ratio"): case for case in coverage_cases.cases()}

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.boards.board_text import tabular
+from holdfast.boards.board_text import board_table
 from holdfast.boards.entries import Board
-from holdfast.boards.suite_board import board
+from holdfast.boards.suite_board import suite_board
 from holdfast.core.suites import load_suite
 from holdfast.store import Store
-from holdfast.store.importers import read
-from holdfast.store.importers.robustbench import plain
+from holdfast.store.importers import read_results
+from holdfast.store.importers.robustbench import plain_footnote
 
 ROOT = Path(__file__).parents[2]
 FILES = Path(os.environ.get("HOLDFAST_PUBLISHED", ROOT.parent / "shared" / "published"))
@@ -51,9 +51,9 @@ def ranking(made: Board) -> list[tuple[str, float]]:
 def test_ranks_are_those_of_robustbench(name: str, source: str, tmp_path: Path) -> None:
     store = Store(str(tmp_path))
     if source == "imported":
-        for scores in read("robustbench", FILES / "robustbench/model_info").scores:
+        for scores in read_results("robustbench", FILES / "robustbench/model_info").scores:
             store.add_scores(scores)
-    made = board(load_suite(name), store)
+    made = suite_board(load_suite(name), store)
     assert ranking(made) == leaderboard(LISTS[name])
     assert [entry.rank for entry in made.entries] == list(range(1, len(made.entries) + 1))
 
@@ -61,7 +61,7 @@ def test_ranks_are_those_of_robustbench(name: str, source: str, tmp_path: Path) 
 @needs_files
 def test_ranks_are_those_of_multirobustbench(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
-    for scores in read("multirobustbench", FILES / "multirobustbench").scores:
+    for scores in read_results("multirobustbench", FILES / "multirobustbench").scores:
         store.add_scores(scores)
     accuracies = json.loads((FILES / "multirobustbench/def_accs.json").read_text())
     best = json.loads((FILES / "multirobustbench/ata_accs.json").read_text())
@@ -84,7 +84,7 @@ def test_ranks_are_those_of_multirobustbench(tmp_path: Path) -> None:
             ratios[model] = sum(own[key] / reached[key] for key in reached) / len(reached)
     assert len(reached) == 181
     expected = sorted(ratios, key=lambda model: (-ratios[model], model))
-    made = board(suite, store)
+    made = suite_board(suite, store)
     assert len(expected) == 20
     assert [entry.model for entry in made.entries if entry.rank is not None] == expected
     assert len(made.entries) == len(accuracies), "what the paper prints of a model stands in the same row"
@@ -96,16 +96,16 @@ def test_ranks_are_those_of_multirobustbench(tmp_path: Path) -> None:
 
 
 def test_both_numbers_stand_on_the_board_and_the_lower_ranks() -> None:
-    made = board(load_suite("robustbench-linf"))
+    made = suite_board(load_suite("robustbench-linf"))
     rows = {entry.model: entry for entry in made.entries}
     first, second = made.entries[:2]
     assert (first.model, second.model) == ("Bartoldson2024Adversarial_WRN-94-16", "Amini2024MeanSparse_S-WRN-94-16")
-    shown = tabular(made)
+    shown = board_table(made)
     place = {title: i for i, title in enumerate(shown.columns)}
     line = shown.rows[1]
     assert line[place["AutoAttack, linf 8/255"]].split()[0] == "75.3"
     assert line[place["best known"]].split()[0] == "73.1"
-    assert board(load_suite("robustbench-l2")).entries[0].model == "Wang2023Better_WRN-70-16"
+    assert suite_board(load_suite("robustbench-l2")).entries[0].model == "Wang2023Better_WRN-70-16"
     differing = [
         model
         for model, entry in rows.items()
@@ -116,9 +116,9 @@ def test_both_numbers_stand_on_the_board_and_the_lower_ranks() -> None:
 
 
 def test_unreliable_entries_are_marked_and_footnotes_are_shown() -> None:
-    made = board(load_suite("robustbench-linf"))
+    made = suite_board(load_suite("robustbench-linf"))
     assert {entry.model for entry in made.entries if entry.is_unreliable} == {"Kang2021Stable", "Xiao2020Enhancing"}
-    shown = tabular(made)
+    shown = board_table(made)
     marked = next(row[1] for row in shown.rows if row[1].startswith("Kang2021Stable"))
     assert "†" in marked
     number = marked.split("[")[1].rstrip("]")
@@ -142,4 +142,4 @@ def test_unreliable_entries_are_marked_and_footnotes_are_shown() -> None:
     ],
 )
 def test_a_footnote_is_text(text: str, read_as: str) -> None:
-    assert plain(text) == read_as
+    assert plain_footnote(text) == read_as

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks.recipes import windows
-from holdfast.attacks.search import Hunt
+from holdfast.attacks.search import RandomSearch
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch
@@ -52,10 +52,10 @@ def gained(weight: Tensor, norm: str, radius: float, **given: object) -> Tensor:
     return reached / (radius * torch.linalg.vector_norm(weight, DUALS[norm]))
 
 
-def attack(norm: str, radius: float, **given: object) -> Hunt:
+def attack(norm: str, radius: float, **given: object) -> RandomSearch:
     text = "".join(f",{name}={value}" for name, value in given.items())
     made = registry.build(registry.bind("attack", f"square-{norm}:radius={radius}{text}"))
-    assert isinstance(made, Hunt)
+    assert isinstance(made, RandomSearch)
     return made
 
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.boards.board_list import Unmade, board_suites
-from holdfast.boards.board_text import number
+from holdfast.boards.board_list import BrokenSuite, board_suites
+from holdfast.boards.board_text import number_text
 from holdfast.boards.entries import Board
-from holdfast.cli.tables import spelling, store_board
+from holdfast.cli.tables import store_board
 from holdfast.core.suites import Suite
 from holdfast.site.build import build_site
 from holdfast.site.slugs import slug
@@ -81,10 +81,10 @@ def everything(request: Any, synthetic: Any, tmp_path_factory: pytest.TempPathFa
             for rows in made.rows:
                 store.add_rows(rows)
     found = {}
-    for suite in board_suites(store, spelled=spelling(store)):
-        assert not isinstance(suite, Unmade)
+    for suite in board_suites(store):
+        assert not isinstance(suite, BrokenSuite)
         found[suite.board_name] = (suite, store_board(suite, store))
-    assert not build_site(store, place / "site", spelled=spelling(store)).failed
+    assert not build_site(store, place / "site").failed
     return Everything(store, found, place / "site")
 
 
@@ -210,7 +210,7 @@ def test_a_cell_has_one_value_wherever_it_is_shown(
             assert (record["shown"], told[key]["shown"]) == (shown, shown), (name, key)
             assert shown != "-0.0"
             if record["value"] is not None:
-                assert number(record["value"], record["unit"]) == shown
+                assert number_text(record["value"], record["unit"]) == shown
                 assert float(told[key]["value"]) == pytest.approx(record["value"], rel=1e-12)
                 assert cell["value"] == pytest.approx(record["value"], rel=1e-12)
             compared += 1
@@ -229,7 +229,7 @@ def test_a_cell_has_one_value_wherever_it_is_shown(
         titles = {column.title or column.name: column for column in board.columns if column.unit in SHARES}
         for title, model, value in plotted(everything, suite):
             column = titles[title]
-            assert number(value, column.unit) == page[model, column.name]["text"], (name, title, model)
+            assert number_text(value, column.unit) == page[model, column.name]["text"], (name, title, model)
             points += 1
     assert compared > 3000
     assert points > 1000

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast.boards.column_scores import strengths_of, trained_as_said
-from holdfast.boards.suite_board import BEST, board
+from holdfast.boards.column_scores import BEST, published_training, strengths_of
+from holdfast.boards.suite_board import suite_board
 from holdfast.core.intervals import wilson
 from holdfast.core.suites import Column, Suite
 from holdfast.core.table import Table
@@ -116,7 +116,7 @@ def shifts(folder: Path) -> Path:
     """Printed models, and two measured here: scatter, plane, degradation and agreement."""
     suite = simulated.suite(folder, simulated.SHIFTS)
     store = simulated.measured_store(folder / "shifts")
-    return written(folder / "shifts.html", plots_of(suite, board(suite, store), store))
+    return written(folder / "shifts.html", plots_of(suite, suite_board(suite, store), store))
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def attacked(folder: Path, cells: Table) -> Path:
     suite = simulated.suite(folder, simulated.MANY_ATTACKS, "attacked")
     store = Store(str(folder / "attacked"))
     store.add_scores(simulated.battery(NAMES, benchmark="attacked"))
-    return written(folder / "attacked.html", plots_of(suite, board(suite, store), store))
+    return written(folder / "attacked.html", plots_of(suite, suite_board(suite, store), store))
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +142,7 @@ def planar(folder: Path) -> tuple[Path, Table]:
     store = Store(str(folder / "planar"))
     store.add_scores(scores)
     beyond = Column("beyond", score="effective-robustness", of=("imagenet-v2", "imagenet", "yfcc"))
-    plots = plots_of(replace(suite, board=(*suite.board, beyond)), board(suite, store), store)
+    plots = plots_of(replace(suite, board=(*suite.board, beyond)), suite_board(suite, store), store)
     return written(folder / "planar.html", plots), scores.table
 
 
@@ -325,7 +325,7 @@ def expected_scores(table: Table, model: str, kept: Sequence[Strength]) -> tuple
     if made.missing:
         return None
     ratios = competitiveness(made, resamples=1)
-    constant = stability(made, trained_as_said(table.facts[model])).constant
+    constant = stability(made, published_training(table.facts[model])).constant
     return ratios.average.value, ratios.individual_worst.value, constant.value
 
 

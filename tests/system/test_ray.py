@@ -19,17 +19,17 @@ import torch
 
 from holdfast.core.errors import Absent
 from holdfast.core.refs import Run
-from holdfast.engine.cluster import evaluate_on_ray
 from holdfast.engine.evaluate import Outcome, evaluate
-from holdfast.engine.jobs import Wanted
-from holdfast.engine.watch import Silent
+from holdfast.engine.jobs import RunOptions
+from holdfast.engine.ray.driver import evaluate_on_ray
+from holdfast.engine.watch import SilentWatcher
 from holdfast.store import Footer, Rows, Store
 
 pytest.importorskip("ray")
 
 CLEAN = "fashion-mnist-2k"
 ATTACKED = "fashion-mnist-2k+gaussian-noise:severity=2+pgd-linf:radius=8/255,steps=4"
-WANTED = Wanted(samples=1000, batch_size=16)  # shards of 64 samples
+WANTED = RunOptions(samples=1000, batch_size=16)  # shards of 64 samples
 OF_THE_MOMENT = {"started", "finished", "seconds", "device"}
 MODEL = """
 import os, pathlib, ray
@@ -80,7 +80,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def on_ray(models: list[str], scenarios: list[str], store: str, **more: Any) -> list[Outcome]:
-    settings: dict[str, Any] = {"wanted": WANTED, "pictures": 2, "watcher": Silent(), "address": None, "actors": 2}
+    settings: dict[str, Any] = {
+        "options": WANTED,
+        "pictures": 2,
+        "watcher": SilentWatcher(),
+        "address": None,
+        "actors": 2,
+    }
     return evaluate_on_ray(models, scenarios, store=Store(store), **(settings | more))
 
 
@@ -103,7 +109,7 @@ def alone() -> Rows | None:
     return outcome.rows
 
 
-class Acting(Silent):
+class Acting(SilentWatcher):
     """Does something once, as soon as it can: `act` says whether it did."""
 
     def __init__(self, act: Callable[[], bool]) -> None:
@@ -126,7 +132,7 @@ class Acting(Silent):
 def test_two_actors_give_the_rows_of_one_process(place: Path) -> None:
     """On relative paths, with a model of our own and data that is not there."""
     models, scenarios = ["python:mine:make", "fashion-standard"], [CLEAN, ATTACKED, "cifar10"]
-    together = on_ray(models, scenarios, "rows", wanted=Wanted(samples=300, batch_size=16))
+    together = on_ray(models, scenarios, "rows", options=RunOptions(samples=300, batch_size=16))
     alone = evaluate(models, scenarios, store="local", samples=300, batch_size=16, pictures=2)
     for one, other in zip(together, alone, strict=True):
         if "cifar10" in one.scenario:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.boards.suite_board import board
+from holdfast.boards.suite_board import suite_board
 from holdfast.core.suites import load_suite
 from holdfast.core.types import Flag
 from holdfast.site.build import build_site
@@ -86,7 +86,7 @@ def site(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def address(store: Store) -> Iterator[str]:
     """The same pages, served."""
-    pages = Pages(store, spelling=lambda _: str, told=lambda _: None)
+    pages = Pages(store, told=lambda _: None)
     bound = server(pages, port=0)
     thread = threading.Thread(target=bound.serve_forever, args=(0.05,), daemon=True)
     thread.start()
@@ -170,7 +170,7 @@ def test_headings_and_numbers_can_be_reached_by_keyboard(opened: Any, site: Path
 
 def test_filters_by_text_and_facts(opened: Any, root: str) -> None:
     seen = opened(root, f"boards/{SUITE}.html")
-    every = len(board(load_suite(SUITE)).entries) + 4  # two of them are both measured and imported
+    every = len(suite_board(load_suite(SUITE)).entries) + 4  # two of them are both measured and imported
     assert seen.page.inner_text("#count") == f"{every} entries"
     seen.find("bdm 28-10", f"1 of {every} entries")
     assert seen.column("Model") == ["BDM WRN-28-10"]
@@ -193,7 +193,7 @@ def test_a_detail_becomes_a_column(opened: Any, root: str) -> None:
         for column in load_suite("imagenet-testbed").board
         if column.name == seen.page.evaluate("document.querySelectorAll('#more option')[1].value")
     )
-    shown = board(load_suite("imagenet-testbed"))
+    shown = suite_board(load_suite("imagenet-testbed"))
     seen.page.select_option("#more", wanted.name)
     seen.head(wanted.title or wanted.name).wait_for()
     seen.head(wanted.title or wanted.name).click()
@@ -309,7 +309,7 @@ def test_links_lead_from_index_to_board_to_report_and_back(opened: Any, root: st
 def test_a_served_page_offers_what_is_new(opened: Any, synthetic: Any, tmp_path: Path) -> None:
     store = Store(str(tmp_path / "store"))
     synthetic.add(store, 0.9, model="first")
-    pages = Pages(store, spelling=lambda _: str, told=lambda _: None, pause=0.1)
+    pages = Pages(store, told=lambda _: None, pause=0.1)
     bound = server(pages, port=0)
     threading.Thread(target=bound.serve_forever, args=(0.05,), daemon=True).start()
     threading.Thread(target=pages.watch, args=(lambda _: None,), daemon=True).start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FILES = Path(os.environ.get("HOLDFAST_PUBLISHED", ROOT.parent / "shared" / "published"))
 needs_files = pytest.mark.skipif(not FILES.is_dir(), reason="the public result files are not on this machine")
+# a clone of github.com/modestyachts/imagenet-testbed: its history has the files of later papers too
+CLONE = Path(os.environ.get("HOLDFAST_TESTBED_CLONE", FILES / "imagenet-testbed.git"))
 V2 = "imagenetv2-matched-frequency-format-val"
 LEFT_OUT = [word for text in ("*aws*", "*batch64*", "*subsample*") for word in ("--leave-out", text)]
 LINE = ["--benchmark", "oodrobustbench-cifar10-linf", "--space", "linear", "--x", "id-robustness"]
@@ -44,6 +47,32 @@ def test_the_testbeds_fit_set_comes_from_its_public_files(run) -> None:
     own = next(each for each in groups["models"] if each["model"] == "resnet50")
     assert own["relative"] == 0
     assert own["beyond_low"] <= own["beyond"] <= own["beyond_high"]
+
+
+@pytest.mark.skipif(not CLONE.is_dir(), reason="no clone of the ImageNet testbed is on this machine")
+@pytest.mark.parametrize(
+    ("commit", "models", "standard", "fit_on", "slope", "intercept"),
+    [
+        ("28477dc", 204, 85, 78, 0.921696, -0.494671),
+        ("b9067fc", 216, 86, 79, 0.921408, -0.494697),
+        ("f4083a2", 338, 87, 85, 0.923229, -0.497690),
+    ],
+)
+def test_the_published_fit_sets_come_from_the_history_of_the_testbed(
+    run, tmp_path: Path, commit: str, models: int, standard: int, fit_on: int, slope: float, intercept: float
+) -> None:
+    (tmp_path / "files" / "plotting").mkdir(parents=True)
+    for name in ("robustness_top1s.csv", "plotting/model_types.py"):
+        shown = subprocess.run(["git", "-C", str(CLONE), "show", f"{commit}:{name}"], capture_output=True, check=True)
+        (tmp_path / "files" / name).write_bytes(shown.stdout)
+    run("import", "imagenet-testbed", "files", "--store", "s")
+    words = ["--store", "s", "--y", V2, "--x", "val"]
+    assert fitted(run, *words, "--fit", "type=STANDARD")["fit"]["n"] == standard
+    made = fitted(run, *words, "--fit", "published")
+    assert made["fit"]["n"] == fit_on
+    assert len(made["selection"]["left_out"]) == models - fit_on
+    assert made["fit"]["weights"] == [pytest.approx(slope, abs=5e-7)]
+    assert made["fit"]["intercept"] == pytest.approx(intercept, abs=5e-7)
 
 
 def test_types_beside_the_file_make_the_fit_set(run, tmp_path: Path) -> None:

@@ -1,36 +1,18 @@
-"""An attack: tries to break samples inside radii of their own, and says what came of it."""
+"""An attack: tries to break samples, each inside its own radius, and returns the images with what is known of them."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from holdfast.attacks.success import is_inside
+from holdfast.attacks.success import is_within
+from holdfast.attacks.tensor_records import TensorRecord, Tensors
 from holdfast.attacks.threat import Scene, Threat
 from holdfast.core.noise import Noise
-from holdfast.core.types import Batch, Changed, Classifier, Cost, ModelCard
-
-
-@dataclass(slots=True)
-class Attempt:
-    """What an attack made of a batch, per sample. `broken` is its own view: success is decided outside.
-
-    `variable` is where a threat stood at the end, to go on from; `radius` the smallest radius known to break it.
-    """
-
-    images: Tensor
-    size: Tensor
-    broken: Tensor
-    forwards: Tensor
-    backwards: Tensor
-    variable: Tensor | None = None
-    radius: Tensor | None = None
-    reasons: dict[int, str] = field(default_factory=dict)
-    facts: dict[str, str] = field(default_factory=dict)
-    tallies: dict[str, int] = field(default_factory=dict)
+from holdfast.core.types import AttackResult, Batch, Classifier, Cost, ModelCard
 
 
 class Attack(ABC):
@@ -52,38 +34,71 @@ class Attack(ABC):
         *,
         width: int,
         first: Tensor | None = None,
-    ) -> Attempt:
+    ) -> AttackResult:
         """Attacks every sample inside its own radius; `first`: variables to start from, where the attack has one."""
 
     def refuse(self, card: ModelCard) -> None:  # noqa: B027 - most attacks run on every model
         """Raises where the attack makes no sense on such a model."""
 
-    def __call__(self, model: Classifier, batch: Batch, noise: Noise, *, width: int) -> Changed:
+    def __call__(self, model: Classifier, batch: Batch, noise: Noise, *, width: int) -> AttackResult:
         radius = torch.full((len(batch),), self.radius, device=batch.images.device)
-        made = self.attempt(model, batch, noise, radius, width=width)
-        return Changed(
-            made.images,
-            size=made.size,
-            radius=made.radius,
-            reasons=made.reasons,
-            forwards=made.forwards,
-            backwards=made.backwards,
-            facts=made.facts,
-            tallies=made.tallies,
-        )
+        return self.attempt(model, batch, noise, radius, width=width)
 
 
-def settle(threat: Threat, scene: Scene, variable: Tensor) -> tuple[Tensor, Tensor, dict[int, str]]:
-    """Projects again, renders, and measures the result. Outside its set means failed, and left unattacked."""
+@dataclass(slots=True)
+class LoopResult(TensorRecord):
+    """The best variable of each sample over all runs, its value, and the passes that it took.
+
+    The best variable is the first that broke the sample, else the one of highest value: of the objective, or of minus
+    the size where the smallest is kept. `props`: the threat's draws that belong to it. `flat` counts the runs whose
+    value never rose above its start.
+    """
+
+    variable: Tensor
+    props: Tensors
+    best_value: Tensor
+    broken: Tensor
+    forwards: Tensor
+    backwards: Tensor
+    zero_gradients: Tensor
+    runs: Tensor
+    flat: Tensor
+
+    def improve(self, rows: Tensor, other: LoopResult) -> None:
+        """Takes over what another attack on these rows broke, and adds the passes that it took."""
+        won = other.broken.nonzero().squeeze(1)
+        taken = rows[won]
+        self.variable[taken], self.best_value[taken] = other.variable[won], other.best_value[won]
+        self.broken[taken] = True
+        for name, prop in self.props.items():
+            prop[taken] = other.props[name][won]
+        for name in ("forwards", "backwards", "zero_gradients", "runs", "flat"):
+            getattr(self, name)[rows] += getattr(other, name)
+
+
+def verify_success(threat: Threat, images: Tensor, radius: Tensor, best: LoopResult) -> AttackResult:
+    """Projects once more, renders and measures. What lies outside its set has failed, and its image is left as it was.
+
+    The images are scored in full precision outside the attack, by whoever called it.
+    """
+    scene = Scene(images, radius, best.props)
     with torch.no_grad():
-        variable = threat.project(scene, variable)
+        variable = threat.project(scene, best.variable)
         changed = threat.render(scene, variable).clamp(0.0, 1.0)
         size = threat.size(scene, variable)
-        outside = ~is_inside(size, scene.radius) | ~changed.flatten(1).isfinite().all(dim=1)
-        reasons = {int(i): _outside(size[i], scene.radius[i]) for i in outside.nonzero().squeeze(1)}
-        changed[outside] = scene.images[outside]
+        outside = ~is_within(size, radius) | ~changed.flatten(1).isfinite().all(dim=1)
+        reasons = {int(i): _outside(size[i], radius[i]) for i in outside.nonzero().squeeze(1)}
+        changed[outside] = images[outside]
         size = torch.where(outside, torch.zeros_like(size), size)
-    return changed, size, reasons
+    return AttackResult(
+        changed,
+        size=size,
+        broken=best.broken,
+        forwards=best.forwards,
+        backwards=best.backwards,
+        variable=best.variable,
+        reasons=reasons,
+    )
 
 
 def _outside(size: Tensor, radius: Tensor) -> str:

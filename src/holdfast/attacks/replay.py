@@ -5,29 +5,33 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 
-from holdfast.attacks.flight import Flight
+from holdfast.core.types import FastVersion
+
+if TYPE_CHECKING:
+    from holdfast.attacks.active_set import Samples
 
 TRIED = 6  # rounds that are run, and timed, before one is recorded
 HOST_BOUND = 0.8  # of a round's time spent on issuing it: above that the device waits for the host
 
 
 class Replay:
-    """Some steps over a flight whose tensors stay where they are; without a recording they are simply run."""
+    """Some steps over samples whose tensors keep their memory; without a recording they are simply run."""
 
-    def __init__(self, flight: Flight, steps: Callable[[Flight], None], *, recorded: bool) -> None:
-        self.flight, self.steps = flight.copy(), steps
+    def __init__(self, samples: Samples, steps: Callable[[Samples], None], *, recorded: bool) -> None:
+        self.samples, self.steps = samples.copy(), steps
         self.graph: torch.cuda.CUDAGraph | None = None
         if recorded:
-            self._record(flight)
+            self._record(samples)
 
-    def _record(self, flight: Flight) -> None:
+    def _record(self, samples: Samples) -> None:
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            self.steps(flight.copy())
+            self.steps(samples.copy())
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
@@ -35,15 +39,15 @@ class Replay:
         self.graph = graph
 
     def _once(self) -> None:
-        after = self.flight.again()
+        after = self.samples.shallow_copy()
         self.steps(after)
-        _carry_over(self.flight, after)
+        _write_back(self.samples, after)
 
-    def load(self, flight: Flight) -> None:
-        """Puts a flight of the same length in place."""
-        new = flight.tensors()
-        for name, place in self.flight.tensors().items():
-            place.copy_(new[name])
+    def load(self, samples: Samples) -> None:
+        """Copies samples of the same number into the tensors of the recording."""
+        new = samples.tensors()
+        for name, tensor in self.samples.tensors().items():
+            tensor.copy_(new[name])
 
     def run(self) -> None:
         if self.graph is None:
@@ -52,17 +56,17 @@ class Replay:
             self.graph.replay()
 
 
-def _carry_over(before: Flight, after: Flight) -> None:
-    """Writes what the steps made of the flight to where it was; what lies in the way is set aside first."""
-    places, values = before.tensors(), after.tensors()
-    assert places.keys() == values.keys(), "steps may not add to a flight"
-    taken = {place.untyped_storage().data_ptr() for place in places.values()}
-    moved = {name: value for name, value in values.items() if value is not places[name]}
+def _write_back(before: Samples, after: Samples) -> None:
+    """Writes the samples after the steps into the tensors before them; values that lie in those are copied first."""
+    targets, values = before.tensors(), after.tensors()
+    assert targets.keys() == values.keys(), "steps may not add tensors to the samples"
+    taken = {target.untyped_storage().data_ptr() for target in targets.values()}
+    moved = {name: value for name, value in values.items() if value is not targets[name]}
     aside = {
         name: value.clone() if value.untyped_storage().data_ptr() in taken else value for name, value in moved.items()
     }
     for name, value in aside.items():
-        places[name].copy_(value)
+        targets[name].copy_(value)
 
 
 @dataclass(slots=True)
@@ -89,36 +93,38 @@ class Replays:
     def __init__(self, *, recorded: bool = True) -> None:
         self.recorded = recorded
         self.rounds: dict[Hashable, Rounds] = {}
-        self.made: dict[Hashable, Replay | None] = {}
+        self.recordings: dict[Hashable, Replay | None] = {}
         self.refused: list[str] = []
 
-    def moved(self, flight: Flight, what: Hashable, steps: Callable[[Flight], None]) -> Flight:
-        """The flight some steps later, from a recording where there is one."""
-        key = (what, len(flight), tuple(flight.images.shape[1:]))
+    def advanced(self, samples: Samples, what: Hashable, steps: Callable[[Samples], None]) -> Samples:
+        """The samples some steps later, from a recording where there is one."""
+        key = (what, len(samples), tuple(samples.images.shape[1:]))
         rounds = self.rounds.setdefault(key, Rounds())
-        if rounds.count >= (TRIED if self.recorded else 1) and key not in self.made:
-            self.made[key] = self._replay(flight, steps) if not self.recorded or rounds.waits_for_the_host else None
-        replay = self.made.get(key)
+        if rounds.count >= (TRIED if self.recorded else 1) and key not in self.recordings:
+            self.recordings[key] = (
+                self._replay(samples, steps) if not self.recorded or rounds.waits_for_the_host else None
+            )
+        replay = self.recordings.get(key)
         if replay is None:
-            self._run_plain(flight, steps, rounds)
-            return flight
-        if replay.flight is not flight:
-            replay.load(flight)
+            self._run_plain(samples, steps, rounds)
+            return samples
+        if replay.samples is not samples:
+            replay.load(samples)
         replay.run()
-        return replay.flight
+        return replay.samples
 
-    def _run_plain(self, flight: Flight, steps: Callable[[Flight], None], rounds: Rounds) -> None:
+    def _run_plain(self, samples: Samples, steps: Callable[[Samples], None], rounds: Rounds) -> None:
         begun = time.perf_counter()
-        steps(flight)
+        steps(samples)
         rounds.issuing = time.perf_counter() - begun
         rounds.count += 1
         if self.recorded and rounds.count <= TRIED:
-            torch.cuda.synchronize(flight.index.device)
+            torch.cuda.synchronize(samples.index.device)
             rounds.total = time.perf_counter() - begun
 
-    def _replay(self, flight: Flight, steps: Callable[[Flight], None]) -> Replay | None:
+    def _replay(self, samples: Samples, steps: Callable[[Samples], None]) -> Replay | None:
         try:
-            return Replay(flight, steps, recorded=self.recorded)
+            return Replay(samples, steps, recorded=self.recorded)
         except Exception as error:  # noqa: BLE001 - models and plug-ins are other people's code
             if torch.cuda.is_available():
                 torch.cuda.synchronize()
@@ -126,9 +132,8 @@ class Replays:
             return None
 
 
-def replays_of(model: object) -> Replays | None:
-    """The recordings of a model that wants its passes recorded, kept with it."""
-    if getattr(model, "records", False) and getattr(model, "replays", None) is None:
-        model.replays = Replays()  # type: ignore[attr-defined]
-    kept = getattr(model, "replays", None)
-    return kept if isinstance(kept, Replays) else None
+def replays_of(fast: FastVersion) -> Replays | None:
+    """The recordings of a fast version that lets its steps be recorded; they are kept with it."""
+    if fast.records and fast.replays is None:
+        fast.replays = Replays()
+    return fast.replays if isinstance(fast.replays, Replays) else None

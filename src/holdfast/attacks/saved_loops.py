@@ -1,7 +1,7 @@
-"""Where the loops of a shard stand, saved every few seconds: a run that is killed goes on in the middle of an attack.
+"""The state of a shard's loops, saved every few seconds: a run that is killed continues in the middle of an attack.
 
 An attack runs one loop or several, one after the other and always in the same order. Saved are the results of those
-that ended and all tensors of the one under way. Draws are keyed, so a loop that goes on gives what it would have given.
+that ended and all tensors of the one under way. Draws are keyed, so a loop that continues gives the same result.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ import contextlib
 import io
 import math
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
-Tensors = dict[str, Tensor]
+from holdfast.attacks.tensor_records import Tensors
+
 EVERY = 3.0  # seconds between saves
 COST = 20.0  # times as long as a save takes, at least, lies between two
 MOST = 1 << 30  # bytes of tensors: a shard with a larger state is not saved
@@ -27,12 +28,12 @@ MOST = 1 << 30  # bytes of tensors: a shard with a larger state is not saved
 class Saved:
     """What a file holds: the results of loops that ended, and the state of the one under way."""
 
-    ended: list[Tensors]
+    finished: list[Tensors]
     running: Tensors | None = None
 
 
 class SavedLoops:
-    """The loops of one shard. `write` keeps bytes, `tick` is told now and then that the work goes on."""
+    """The loops of one shard. `write` keeps bytes, `tick` takes a progress text after every round."""
 
     def __init__(self, data: bytes | None, write: Callable[[bytes], None], tick: Callable[[str], None]) -> None:
         self.saved = _read(data)
@@ -40,14 +41,14 @@ class SavedLoops:
         self.begun = 0
         self.next = time.monotonic() + EVERY  # infinite once a state was too large
 
-    def loop(self) -> SavedLoop:
+    def loop(self, device: torch.device) -> SavedLoop:
         """The loop that begins now."""
         self.begun += 1
-        return SavedLoop(self, self.begun - 1)
+        return SavedLoop(self, self.begun - 1, device)
 
     def takes(self, tensors: Tensors) -> bool:
         """Whether these may be saved too; if not, nothing of this shard is saved from here on."""
-        if sum(map(_size, (*self.saved.ended, tensors))) > MOST:
+        if sum(map(_size, (*self.saved.finished, tensors))) > MOST:
             self.next = math.inf
         return self.next < math.inf
 
@@ -55,7 +56,7 @@ class SavedLoops:
         begun = time.monotonic()
         self.saved.running = _on_cpu(running)
         buffer = io.BytesIO()
-        torch.save({"ended": self.saved.ended, "running": self.saved.running}, buffer)
+        torch.save({"finished": self.saved.finished, "running": self.saved.running}, buffer)
         self.write(buffer.getvalue())
         now = time.monotonic()
         self.next = now + max(EVERY, COST * (now - begun))
@@ -63,31 +64,51 @@ class SavedLoops:
 
 @dataclass(slots=True)
 class SavedLoop:
-    """One loop's share. `result` is what it ended with before, `state` where it stood, None where there is none."""
+    """One loop of a shard. `result` is that of a loop which ended before a kill, `state` that of one under way."""
 
     loops: SavedLoops
     number: int
+    device: torch.device
 
     @property
     def result(self) -> Tensors | None:
-        ended = self.loops.saved.ended
-        return ended[self.number] if self.number < len(ended) else None
+        finished = self.loops.saved.finished
+        return self._copied(finished[self.number]) if self.number < len(finished) else None
 
     @property
     def state(self) -> Tensors | None:
-        return self.loops.saved.running if self.number == len(self.loops.saved.ended) else None
+        running = self.loops.saved.running
+        return None if running is None or self.number != len(self.loops.saved.finished) else self._copied(running)
 
-    def stands(self, state: Callable[[], Tensors], words: str) -> None:
-        """A round is over: saves where the loop stands if that was a while ago."""
-        self.loops.tick(words)
+    def advanced(self, state: Callable[[], Tensors], progress: str) -> None:
+        """A round is over: saves the state of the loop if the last save was a while ago."""
+        self.loops.tick(progress)
         if time.monotonic() >= self.loops.next and self.loops.takes(running := state()):
             self.loops.save(running)
 
-    def ends(self, result: Callable[[], Tensors]) -> None:
+    def finish(self, result: Callable[[], Tensors]) -> None:
         """The loop is over; its result is written with the next save."""
-        if self.result is None and self.loops.takes(ended := result()):
-            self.loops.saved.ended.append(_on_cpu(ended))
+        if self.number >= len(self.loops.saved.finished) and self.loops.takes(finished := result()):
+            self.loops.saved.finished.append(_on_cpu(finished))
             self.loops.saved.running = None
+
+    def _copied(self, tensors: Tensors) -> Tensors:
+        """Copies on the loop's device: loops write to their tensors, and what is saved must stay."""
+        return {name: tensor.to(self.device, copy=True) for name, tensor in tensors.items()}
+
+
+def flattened(parts: dict[str, Tensors]) -> Tensors:
+    """Named groups of tensors as one, with the group's name before a slash."""
+    return {f"{group}/{name}": tensor for group, tensors in parts.items() for name, tensor in tensors.items()}
+
+
+def grouped(tensors: Tensors) -> dict[str, Tensors]:
+    """What `flattened` made one, in its groups."""
+    parts: dict[str, Tensors] = defaultdict(dict)
+    for text, tensor in tensors.items():
+        group, _, name = text.partition("/")
+        parts[group][name] = tensor
+    return parts
 
 
 _current: ContextVar[SavedLoops | None] = ContextVar("saved_loops", default=None)
@@ -103,10 +124,10 @@ def saving(loops: SavedLoops) -> Iterator[None]:
         _current.reset(token)
 
 
-def begun_loop() -> SavedLoop | None:
+def begun_loop(device: torch.device) -> SavedLoop | None:
     """What is saved of the loop that begins now; None where nobody saves."""
     loops = _current.get()
-    return None if loops is None else loops.loop()
+    return None if loops is None else loops.loop(device)
 
 
 def _read(data: bytes | None) -> Saved:
@@ -114,8 +135,8 @@ def _read(data: bytes | None) -> Saved:
     if data is None:
         return Saved([])
     try:
-        found = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
-        return Saved(list(found["ended"]), found["running"])
+        content = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+        return Saved(list(content["finished"]), content["running"])
     except Exception:  # noqa: BLE001 - a file cut short may raise anything
         return Saved([])
 

@@ -1,31 +1,31 @@
 """The random-search loop: propose a change of the best point so far, ask the model once, keep what is better.
 
-It needs no gradients. Who is in flight, and what becomes of those who land, is a `Course`. Draws come in blocks of a
-few queries, since a handful of numbers costs as many kernels as many; samples join at the start of a block only, so
-that all stand at the same place in theirs. On a GPU they also leave at its end only, since a look at who is done would
-stop the queue; on a CPU a broken sample takes no further query.
+It needs no gradients. `ActiveSet` holds the samples under attack. Draws come in blocks of a few queries, since few
+numbers cost as many kernels as many; samples start at the beginning of a block only, so that all are at the same query
+of it. On a GPU they are also retired at its end only, since asking which are done would make the host wait; on a CPU a
+broken sample takes no further query.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
-from holdfast.attacks.attack import Attack, Attempt, settle
-from holdfast.attacks.course import Course, Keep
-from holdfast.attacks.flight import Flight, Found
+from holdfast.attacks.active_set import ActiveSet, Samples
+from holdfast.attacks.asked_model import AskedModel
+from holdfast.attacks.attack import Attack, LoopResult, verify_success
+from holdfast.attacks.gradient import Keep
 from holdfast.attacks.objectives import Objective
-from holdfast.attacks.replay import replays_of
 from holdfast.attacks.shapes import wide
 from holdfast.attacks.steps import State
 from holdfast.attacks.threat import Scene, Threat
 from holdfast.core.errors import Misuse
 from holdfast.core.noise import Noise
-from holdfast.core.types import Batch, Classifier, Cost
+from holdfast.core.types import AttackResult, Batch, Classifier, Cost
 
 BLOCK = 8  # queries drawn at once
 
@@ -47,16 +47,26 @@ class Proposal(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
-    """An attack's way of asking. `queries` counts proposals of one run: its start is asked about before them."""
+class RandomSearch(Attack):
+    """A random search: it sees only the model's logits, and may use its radius in full.
+
+    `queries` counts proposals of one run: its start is asked about before them.
+    """
 
     threat: Threat
     proposal: Proposal
     queries: int
     restarts: int
     objective: Objective
+    radius: float = field(kw_only=True)
     keep: ClassVar[Keep] = "strongest"
     stop_when_broken: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.radius < math.inf:
+            raise Misuse(f"a radius is zero or more, got {self.radius}")
+        if self.queries < 1 or self.restarts < 1:
+            raise Misuse(f"queries and restarts are 1 or more, got {self.queries} and {self.restarts}")
 
     @property
     def steps(self) -> int:
@@ -66,40 +76,9 @@ class Search:
     def runs(self) -> int:
         return self.restarts
 
-
-def search(
-    model: Classifier,
-    batch: Batch,
-    noise: Noise,
-    radius: Tensor,
-    how: Search,
-    *,
-    width: int,
-    first: Tensor | None = None,
-) -> Found:
-    """Runs the loop over a batch of any length, at most `width` samples at a time; `first`: where to start instead."""
-    with torch.no_grad():
-        return _Quest(model, batch, noise, radius, how, width, first).found_all()
-
-
-@dataclass(frozen=True, slots=True)
-class Hunt(Attack):
-    """A random search as a whole attack: it sees only what the model answers, and may use its radius in full."""
-
-    search: Search
-    radius: float
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.radius < math.inf:
-            raise Misuse(f"a radius is zero or more, got {self.radius}")
-        if self.search.queries < 1 or self.search.restarts < 1:
-            raise Misuse(
-                f"queries and restarts are 1 or more, got {self.search.queries} and {self.search.restarts}",
-            )
-
     @property
     def cost(self) -> Cost:
-        return Cost(forwards=1 + self.search.restarts * (self.search.queries + 1))
+        return Cost(forwards=1 + self.restarts * (self.queries + 1))
 
     def attempt(
         self,
@@ -110,89 +89,91 @@ class Hunt(Attack):
         *,
         width: int,
         first: Tensor | None = None,
-    ) -> Attempt:
-        how = self.search
-        found = search(model, batch, noise, radius, how, width=width, first=first)
-        images, size, reasons = settle(how.threat, Scene(batch.images, radius, found.props), found.variable)
-        return Attempt(
-            images,
-            size,
-            found.broken,
-            found.forwards,
-            found.backwards,
-            variable=found.variable,
-            reasons=reasons,
-            tallies={"searches": int(found.runs.sum()), "flat searches": int(found.flat.sum())},
-        )
+    ) -> AttackResult:
+        with torch.no_grad():
+            best = _SearchLoop(self, AskedModel(model, self), batch, noise, radius, width, first).run()
+        result = verify_success(self.threat, batch.images, radius, best)
+        result.tallies = {"searches": int(best.runs.sum()), "flat searches": int(best.flat.sum())}
+        return result
 
 
-class _Quest(Course):
-    """One search under way."""
-
-    follows = False
+class _SearchLoop:
+    """One run of the loop over a batch, at most `width` samples at a time, from `first` where it is given."""
 
     def __init__(
         self,
-        model: Classifier,
+        attack: RandomSearch,
+        model: AskedModel,
         batch: Batch,
         noise: Noise,
         radius: Tensor,
-        how: Search,
         width: int,
         first: Tensor | None,
     ) -> None:
-        super().__init__(model, batch, noise, radius, how, width, first)
-        self.how = how
-        self.places = torch.arange(BLOCK, device=batch.images.device)
-        self.blocks = how.queries // BLOCK + 1  # of one run
-        self.looks = not batch.images.is_cuda and replays_of(self.rough) is None
-        self.round = BLOCK
+        self.attack, self.model = attack, model
+        self.blocks = attack.queries // BLOCK + 1  # of one run
+        self.drops_broken = not batch.images.is_cuda and model.replays is None  # before the end of a block
+        self.active = ActiveSet(attack, model, batch, noise, radius, width, first, BLOCK)
 
-    def found_all(self) -> Found:
-        if not self.goes_on:
-            self.look()
-        return self.done()
+    def run(self) -> LoopResult:
+        active = self.active
+        if active.is_finished:
+            return active.result
+        if not active.is_resumed:
+            active.score_clean()
+        while (samples := active.refill(self.started)) is not None:
+            self.draw(samples)
+            samples = active.step(self.block, gradients=False)
+            active.retire(samples)
+        return active.finish()
 
-    def prepare(self, flight: Flight) -> None:
-        """The coming block's draws, keyed by where each sample stands in its own search."""
-        draw = flight.run * self.blocks + flight.taken // BLOCK
-        ages = (flight.taken[:, None] + self.places - 1).clamp(0, self.how.queries - 1)
-        plan = self.how.proposal.plan(flight.scene, self.noise.take(flight.index), draw, ages)
-        if not flight.state:
-            flight.state = plan
-        for name, part in flight.state.items():
+    def started(self, index: Tensor, run: Tensor) -> Samples:
+        """Samples at the beginning of a run."""
+
+        def start(scene: Scene, noise: Noise, draw: Tensor) -> Tensor:
+            return self.attack.proposal.start(self.attack.threat, scene, noise, draw)
+
+        return self.active.new_samples(index, run, start)
+
+    def draw(self, samples: Samples) -> None:
+        """The coming block's draws, keyed by each sample's run and block."""
+        draw = samples.run * self.blocks + samples.taken // BLOCK
+        queries = samples.taken[:, None] + torch.arange(BLOCK, device=draw.device) - 1
+        ages = queries.clamp(0, self.attack.queries - 1)
+        plan = self.attack.proposal.plan(samples.scene, self.active.noise.take(samples.index), draw, ages)
+        if not samples.state:
+            samples.state = plan
+        for name, part in samples.state.items():
             part.copy_(plan[name])
 
-    def steps(self, flight: Flight) -> None:
-        """A block of queries; where a look costs nothing, without those who are broken on the way."""
-        left, rows, end = flight, torch.arange(len(flight), device=flight.index.device), flight.taken + BLOCK
-        for place in range(BLOCK):
-            self._ask(left, place)
-            if self.looks and bool(left.done.any()):
-                if left is not flight:
-                    flight.replace(rows, left)
-                rows = (~flight.done).nonzero().squeeze(1)
-                left = flight.kept(rows)
+    def block(self, samples: Samples) -> None:
+        """A block of queries; on a CPU, without the samples that are broken by one of them."""
+        left, rows, end = samples, torch.arange(len(samples), device=samples.index.device), samples.taken + BLOCK
+        for query in range(BLOCK):
+            self._ask(left, query)
+            if self.drops_broken and bool(left.done.any()):
+                if left is not samples:
+                    samples.replace(rows, left)
+                rows = (~samples.done).nonzero().squeeze(1)
+                left = samples.take(rows)
             if not len(rows):
                 break
-        if left is not flight:
-            flight.replace(rows, left)
-        flight.taken = end  # of those too who left: should they have to come back, they keep in step
+        if left is not samples:
+            samples.replace(rows, left)
+        samples.taken = end  # of dropped samples too: one that is not confirmed continues with the others
 
-    def start(self, scene: Scene, noise: Noise, run: Tensor) -> Tensor:
-        return self.how.proposal.start(self.how.threat, scene, noise, run)
-
-    def _ask(self, flight: Flight, place: int) -> None:
-        """One query for all in flight. Whoever is new is asked about the start."""
-        how, scene = self.how, flight.scene
-        plan = {name: part[:, place] for name, part in flight.state.items()}
-        proposed = how.proposal.propose(how.threat, scene, flight.best, plan)
-        if place == 0:
-            proposed = torch.where(wide(flight.taken == 0, proposed), flight.variable, proposed)
-        flight.variable = proposed
-        logits = self.rough(how.threat.render(scene, proposed))
-        height = how.objective(logits, flight.labels, flight.targets)
-        flight.forwards = flight.forwards + (~flight.gone & (flight.taken <= how.queries))
-        self.note(flight, height, self.breaks(logits, flight.labels) & ~flight.done, logits)
-        flight.done = flight.done | (flight.taken >= how.queries)
-        flight.taken = flight.taken + 1
+    def _ask(self, samples: Samples, query: int) -> None:
+        """One query of the block for all samples. A sample that is new is asked about at its start."""
+        attack, scene = self.attack, samples.scene
+        plan = {name: part[:, query] for name, part in samples.state.items()}
+        proposed = attack.proposal.propose(attack.threat, scene, samples.best, plan)
+        if query == 0:
+            proposed = torch.where(wide(samples.taken == 0, proposed), samples.variable, proposed)
+        samples.variable = proposed
+        logits = self.model(attack.threat.render(scene, proposed))
+        value = attack.objective(logits, samples.labels, samples.targets)
+        samples.forwards = samples.forwards + (~samples.free & (samples.taken <= attack.queries))
+        success = self.model.is_broken(logits, samples.labels) & ~samples.done
+        self.active.keep_best(samples, value, success, logits)
+        samples.done = samples.done | (samples.taken >= attack.queries)
+        samples.taken = samples.taken + 1

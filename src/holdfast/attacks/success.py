@@ -1,4 +1,4 @@
-"""Verdicts on single samples that every loop and every attack must share."""
+"""Whether a sample is broken, nearly broken, and inside its radius: decided here for every loop and every attack."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SLACK, ROUNDING = 1e-4, 1e-6  # of the radius, and of pixels near 1: what re-mea
 CLEAR = 1e-5
 
 
-def is_inside(size: Tensor, radius: Tensor) -> Tensor:
+def is_within(size: Tensor, radius: Tensor) -> Tensor:
     """Whether a size as measured keeps to its radius, up to rounding."""
     return size <= radius * (1 + SLACK) + ROUNDING
 

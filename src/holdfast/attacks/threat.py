@@ -38,8 +38,24 @@ class Threat(Protocol):
     """A set of changes around each image. Every tensor is per sample in its first dimension.
 
     The `variable` is what an attack moves: for norm balls the perturbation itself, for others a flow field, a table of
-    colours, coefficients. Nothing a sample becomes may depend on its neighbours.
+    colours, coefficients. The image that a sample becomes may not depend on its neighbours.
+
+    A threat derives from this class. `change_at_zero`: what it does to an image at radius 0, in words, if anything.
+    `reads_values`: whether its steps depend on values of tensors, so that they cannot be recorded as a CUDA graph.
+    `keeps_state`: whether it has state outside the loop's tensors, so that a loop cannot be saved halfway.
     """
+
+    @property
+    def change_at_zero(self) -> str:
+        return ""
+
+    @property
+    def reads_values(self) -> bool:
+        return False
+
+    @property
+    def keeps_state(self) -> bool:
+        return False
 
     @property
     def name(self) -> str: ...

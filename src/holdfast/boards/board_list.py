@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
 from typing import NamedTuple
 
+from holdfast.boards.provenance import with_stored_names
 from holdfast.boards.suite_board import tables_of
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.suites import Column, Suite, load_suite, published_lists, suites
@@ -13,19 +16,16 @@ from holdfast.store.scores import Scores
 from holdfast.store.store import Store
 
 SHOWN = 6  # columns of a table that no suite describes; the rest are details
-IMPORTS = {"robustbench": "robustbench", "multirobustbench": "multirobustbench", "timm": "timm"}
 
 
-class Unmade(NamedTuple):
+class BrokenSuite(NamedTuple):
     """A board that cannot be made, and why."""
 
     name: str
     problem: str
 
 
-def board_suites(
-    store: Store | None = None, *, own: Sequence[str] = (), spelled: Callable[[str], str] = str
-) -> Iterator[Suite | Unmade]:
+def board_suites(store: Store | None = None, *, own: Sequence[str] = ()) -> Iterator[Suite | BrokenSuite]:
     """Every board as the suite that describes it; `own` are suite files besides those of the package."""
     known: set[str] = set()
     for name in [*suites(), *published_lists(), *own]:
@@ -34,18 +34,18 @@ def board_suites(
         except HoldfastError as error:
             if name in own:
                 raise
-            yield Unmade(name, error.problem)
+            yield BrokenSuite(name, error.problem)
             continue
         known.update(tables_of(suite))
         if suite.board:
             yield suite
-            yield from _moved(name, suite, store, spelled)
+            yield from _moved(name, suite, store)
     for name in _tables(store):
         if name not in known:
             yield table_suite(name, store)
 
 
-def board_suite(name: str, store: Store, *, dataset: str | None = None) -> Suite:
+def named_board(name: str, store: Store, *, dataset: str | None = None) -> Suite:
     """The board of a suite, of a list, or of a table by its name."""
     if name not in suites() and name not in published_lists() and not name.endswith(".toml"):
         tables = _tables(store)
@@ -71,23 +71,29 @@ def table_suite(name: str, store: Store | None) -> Suite:
         for one in sorted(columns.values(), key=lambda one: one.name not in shown)
     )
     source = "; ".join(dict.fromkeys(_source(scores) for scores in _scores(name, store)))
-    return Suite(
+    suite = Suite(
         name, f"Table: {name}", (), f"The numbers of `{name}` as they are.", source, published=(name,),
         sort=made[0].name if made else "", board=made,
     )  # fmt: skip
+    paper = _suites_of_papers().get(source, suite)
+    return replace(suite, space=paper.space, fit=paper.fit, leave_out=paper.leave_out)
+
+
+@cache
+def _suites_of_papers() -> dict[str, Suite]:
+    """By source, a suite of the package: its lines are drawn as those of other tables from the same paper."""
+    return {suite.source: suite for suite in map(load_suite, suites()) if suite.source}
 
 
 def filled_by(suite: Suite) -> str:
     """The command that gives a board its first entries."""
-    absent = [name for name in suite.published if name not in benchmarks()]
-    formats = [IMPORTS[word] for name in absent for word in (name.split("-")[0],) if word in IMPORTS]
-    if formats:
-        return f"holdfast import {formats[0]} FOLDER"
+    if suite.imports and not set(suite.published) <= set(benchmarks()):
+        return f"holdfast import {suite.imports} FOLDER"
     models = "MODEL" if suite.is_moved else " ".join(suite.models) or "MODEL"
     return f"holdfast evaluate {models} --suite {suite.name}{suite.options}"
 
 
-def _moved(name: str, suite: Suite, store: Store | None, spelled: Callable[[str], str]) -> Iterator[Suite]:
+def _moved(name: str, suite: Suite, store: Store | None) -> Iterator[Suite]:
     """The suite on every other dataset on which it was run: one of its columns besides the clean one is whole."""
     if store is None or not suite.dataset:
         return
@@ -99,17 +105,17 @@ def _moved(name: str, suite: Suite, store: Store | None, spelled: Callable[[str]
             continue
         try:
             moved = load_suite(name, dataset=dataset)
-            wanted = [_of_dataset(column, dataset, spelled) for column in moved.board]
+            wanted = [_of_dataset(column, dataset) for column in with_stored_names(moved, store).board]
         except HoldfastError:
             continue
         if moved.is_moved and any(texts and texts <= done for texts in wanted for done in models.values()):
             yield moved
 
 
-def _of_dataset(column: Column, dataset: str, spelled: Callable[[str], str]) -> set[str]:
+def _of_dataset(column: Column, dataset: str) -> set[str]:
     """The scenarios of a column where all of them change this dataset; else none."""
     texts = [text for term in column.scenarios for text in term]
-    return {spelled(text) for text in texts} if all(text.startswith(f"{dataset}+") for text in texts) else set()
+    return set(texts) if all(text.startswith(f"{dataset}+") for text in texts) else set()
 
 
 def _tables(store: Store | None) -> list[str]:

@@ -6,26 +6,27 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from holdfast.boards.entries import Board, Cell, Entry
+from holdfast.boards.entries import Board, BoardCell, BoardEntry
 from holdfast.core.rounding import Rounding, figures, shown
 from holdfast.core.suites import Column
+from holdfast.store.exporting import latex_table
 from holdfast.store.scores import PER_HUNDRED
 
 UNRELIABLE = "†"
 LARGE = 100  # from here on a number that is no share has decimals, not figures
 
 
-class Style(NamedTuple):
+class NumberStyle(NamedTuple):
     """How numbers are written: decimals of a percentage, and whether the rest is rounded or cut off."""
 
     digits: int = 1
     rounding: Rounding = "round"
 
 
-PLAIN = Style()
+PLAIN = NumberStyle()
 
 
-def number(value: float, unit: str, style: Style = PLAIN) -> str:
+def number_text(value: float, unit: str, style: NumberStyle = PLAIN) -> str:
     """`54.3` for a share; other numbers with two figures more than a share has decimals."""
     if unit in PER_HUNDRED:
         return shown(100 * value, style.digits, rounding=style.rounding)
@@ -36,26 +37,31 @@ def number(value: float, unit: str, style: Style = PLAIN) -> str:
     return figures(value, style.digits + 2)
 
 
-def bounds(cell: Cell, unit: str, style: Style = PLAIN) -> str:
+def bounds_text(cell: BoardCell, unit: str, style: NumberStyle = PLAIN) -> str:
     """`[52.1, 56.4]`; nothing where nobody said how many samples the score rests on."""
     if cell.score is None or not cell.score.n or math.isnan(cell.score.low):
         return ""
-    return f"[{number(cell.score.low, unit, style)}, {number(cell.score.high, unit, style)}]"
+    return f"[{number_text(cell.score.low, unit, style)}, {number_text(cell.score.high, unit, style)}]"
 
 
-def text(cell: Cell, unit: str, style: Style = PLAIN) -> str:
+def cell_text(cell: BoardCell, unit: str, style: NumberStyle = PLAIN) -> str:
     """`54.3 [52.1, 56.4]`, or `12 of 80` where results are missing; `(published 56.9)` where sources disagree."""
     if cell.score is None:
-        return lack(cell)
+        return missing_text(cell)
     part = f"n {cell.score.n:,}" if cell.is_partial else ""
-    said = [number(cell.score.value, unit, style), bounds(cell, unit, style), part, disagreement(cell, unit, style)]
+    said = [
+        number_text(cell.score.value, unit, style),
+        bounds_text(cell, unit, style),
+        part,
+        disagreement(cell, unit, style),
+    ]
     return " ".join(filter(None, said))
 
 
-def disagreement(cell: Cell, unit: str, style: Style = PLAIN) -> str:
+def disagreement(cell: BoardCell, unit: str, style: NumberStyle = PLAIN) -> str:
     """`(published 56.9)`: what other sources say, where that is more than rounding away and shows in these digits."""
-    own = "" if cell.score is None else number(cell.score.value, unit, style)
-    said = [(other.origin, number(other.score.value, unit, style)) for other in cell.disagreeing]
+    own = "" if cell.score is None else number_text(cell.score.value, unit, style)
+    said = [(other.origin, number_text(other.score.value, unit, style)) for other in cell.disagreeing]
     told: dict[str, list[str]] = {}
     for origin, value in dict.fromkeys(said):
         if value != own:
@@ -64,11 +70,11 @@ def disagreement(cell: Cell, unit: str, style: Style = PLAIN) -> str:
     return f"({'; '.join(parts)})" if parts else ""
 
 
-def lack(cell: Cell) -> str:
+def missing_text(cell: BoardCell) -> str:
     return f"{cell.have} of {cell.of}" if cell.of and not cell.note else "—"
 
 
-class Tabular(NamedTuple):
+class BoardTable(NamedTuple):
     """A board as a table of texts: headings, rows, the headings of numbers, and the footnotes that rows point to."""
 
     columns: list[str]
@@ -77,9 +83,9 @@ class Tabular(NamedTuple):
     notes: list[str]
 
 
-def tabular(
-    board: Board, columns: Sequence[Column] | None = None, style: Style = PLAIN, *, with_missing: bool = True
-) -> Tabular:
+def board_table(
+    board: Board, columns: Sequence[Column] | None = None, style: NumberStyle = PLAIN, *, with_missing: bool = True
+) -> BoardTable:
     """The board in texts, with these columns, by default all that are no details."""
     chosen = board.columns if columns is None else columns
     titles = [column.title or column.name for column in chosen]
@@ -88,14 +94,21 @@ def tabular(
         [
             "" if entry.rank is None else str(entry.rank),
             " ".join([entry.model, *marks.of(entry)]),
-            *(text(entry.cell(column.name), column.unit, style) for column in chosen),
+            *(cell_text(entry.cell(column.name), column.unit, style) for column in chosen),
             ", ".join(entry.every_origin),
             *([entry.missing] if with_missing else []),
         ]
         for entry in board.entries
     ]
     headings = ["", "model", *titles, "from", *(["missing"] if with_missing else [])]
-    return Tabular(headings, rows, ["", *titles], marks.notes)
+    return BoardTable(headings, rows, ["", *titles], marks.notes)
+
+
+def board_latex(board: Board) -> str:
+    """The whole board as a LaTeX table, its footnotes as comments below."""
+    table = board_table(board)
+    notes = "".join(f"% {note}\n" for note in table.notes)
+    return latex_table(table.columns, table.rows, right=table.right) + notes
 
 
 class _Marks:
@@ -105,7 +118,7 @@ class _Marks:
         self.numbers: dict[str, int] = {}
         self.has_unreliable = False
 
-    def of(self, entry: Entry) -> list[str]:
+    def of(self, entry: BoardEntry) -> list[str]:
         self.has_unreliable |= entry.is_unreliable
         number = self.numbers.setdefault(entry.footnote, len(self.numbers) + 1) if entry.footnote else 0
         return [*([UNRELIABLE] if entry.is_unreliable else []), *([f"[{number}]"] if number else [])]
@@ -116,7 +129,7 @@ class _Marks:
         return [*first, *(f"[{number}] {text}" for text, number in self.numbers.items())]
 
 
-def records(board: Board, style: Style = PLAIN) -> list[dict[str, object]]:
+def records(board: Board, style: NumberStyle = PLAIN) -> list[dict[str, object]]:
     """One record per score, for programs: fractions, with interval, n, counts and source; details where begun.
 
     `shown` is the value as every table writes it.
@@ -130,7 +143,7 @@ def records(board: Board, style: Style = PLAIN) -> list[dict[str, object]]:
     ]
 
 
-def _record(entry: Entry, column: Column, cell: Cell, style: Style) -> dict[str, object]:
+def _record(entry: BoardEntry, column: Column, cell: BoardCell, style: NumberStyle) -> dict[str, object]:
     score = cell.score
     known = score is not None and score.n > 0
     return {
@@ -143,7 +156,7 @@ def _record(entry: Entry, column: Column, cell: Cell, style: Style) -> dict[str,
         "low": score.low if score is not None and known else None,
         "high": score.high if score is not None and known else None,
         "n": score.n if score is not None and known else None,
-        "shown": "" if score is None else number(score.value, column.unit, style),
+        "shown": "" if score is None else number_text(score.value, column.unit, style),
         "have": cell.have,
         "of": cell.of,
         "complete": entry.is_complete,

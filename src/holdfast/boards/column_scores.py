@@ -62,7 +62,7 @@ MORE_RATIOS = ("cr-exp", "cr-max", "single-cr", "cr-in", "cr-out", "uar")
 RATIOS = _Ratios()
 
 
-class Made(NamedTuple):
+class ColumnScore(NamedTuple):
     """A score, or what there is of it: `have` of the `of` results it needs; `note` says what else is in the way."""
 
     score: Score | None
@@ -73,7 +73,7 @@ class Made(NamedTuple):
 
 
 @dataclass(slots=True)
-class Runs:
+class StoredRuns:
     """The finished runs of one model by scenario; rows are read only for scores that look into them.
 
     `samples` are those behind the columns that are means over samples, to be read when asked for.
@@ -99,31 +99,31 @@ class Runs:
         return next(iter(self.lines.values())).footer.card.threats
 
 
-def made_of(column: Column, runs: Runs, best: Table | None, spelled: Callable[[str], str]) -> Made:
+def column_score(column: Column, runs: StoredRuns, best: Table | None) -> ColumnScore:
     """The score that a model's runs give a column that is not made of others, or what is there of it."""
     if column.score in RATIOS:
-        return _ratio(column, runs, best, spelled)
-    terms = [[spelled(text) for text in term] for term in column.scenarios]
-    reference = spelled(column.reference) if column.reference else None
+        return _ratio(column, runs, best)
+    terms = [list(term) for term in column.scenarios]
+    reference = column.reference or None
     wanted = [name for term in terms for name in term] + ([reference] if reference else [])
     have = sum(name in runs.lines for name in wanted)
     if not terms or have < len(wanted):
-        return Made(None, have, len(wanted))
+        return ColumnScore(None, have, len(wanted))
     try:
         metric = metric_of(column.score) if column.score and column.score != OVER_RADII else None
         if isinstance(metric, OfRuns):
-            return Made(metric.of_runs(runs, [name for term in terms for name in term], reference), have, have)
+            return ColumnScore(metric.of_runs(runs, [name for term in terms for name in term], reference), have, have)
         if metric is not None and is_over_models(column.score, column.reference):  # made later, of all models together
-            return Made(None, have, have)
+            return ColumnScore(None, have, have)
         score = _mean_of_terms(column, terms, runs, reference)
     except Unusable:
         raise
     except HoldfastError as error:
-        return Made(None, have, have, note=error.problem)
-    return Made(score, have, have)
+        return ColumnScore(None, have, have, note=error.problem)
+    return ColumnScore(score, have, have)
 
 
-def mean_of_columns(column: Column, scores: Sequence[Score], runs: Runs) -> Score:
+def mean_of_columns(column: Column, scores: Sequence[Score], runs: StoredRuns) -> Score:
     """The mean of the columns that a column is of, with an interval where the samples behind all of them are known."""
     known = [runs.samples[name] for name in column.of if name in runs.samples]
     if len(known) < len(column.of):
@@ -142,7 +142,7 @@ def mean_of_columns(column: Column, scores: Sequence[Score], runs: Runs) -> Scor
     return mean_over(samples())
 
 
-def _mean_of_terms(column: Column, terms: Sequence[Sequence[str]], runs: Runs, reference: str | None) -> Score:
+def _mean_of_terms(column: Column, terms: Sequence[Sequence[str]], runs: StoredRuns, reference: str | None) -> Score:
     """The mean over terms of means over scenarios; rows are read where a mean over samples is to have an interval."""
     value_of = PER_SAMPLE.get(column.score)
     if value_of is None or (reference is None and column.score == STAYS):
@@ -207,7 +207,7 @@ def strengths_of(table: Table, model: str, attacks: Sequence[str]) -> dict[Stren
     return found
 
 
-def trained_as_said(facts: Mapping[str, str]) -> dict[str, float]:
+def published_training(facts: Mapping[str, str]) -> dict[str, float]:
     """Attacks and strengths of training, from what was published of a model."""
     return {name: float(strength) for name, strength in json.loads(facts.get("attacks_used", "{}")).items()}
 
@@ -217,7 +217,7 @@ def _stays(rows: Rows, before: Rows | None) -> Floats:
     return np.asarray(aligned(before, rows.ids).predictions == rows.predictions, dtype=np.float64)
 
 
-def _score(name: str, runs: Runs, scenario: str, reference: str | None) -> Score:
+def _score(name: str, runs: StoredRuns, scenario: str, reference: str | None) -> Score:
     if not name:
         return runs.lines[scenario].accuracy
     if name == OVER_RADII:
@@ -231,16 +231,16 @@ def _score(name: str, runs: Runs, scenario: str, reference: str | None) -> Score
     return made
 
 
-class _Cell(NamedTuple):
+class _BatterySource(NamedTuple):
     """An entry of a battery: the scenario it is read from, as rows spell it, and its attack as we call it."""
 
     scenario: str
     attack: str
 
 
-def _ratio(column: Column, runs: Runs, best: Table | None, spelled: Callable[[str], str]) -> Made:
+def _ratio(column: Column, runs: StoredRuns, best: Table | None) -> ColumnScore:
     """A score over all strengths of the column's sweeps, under their published names."""
-    wanted = _cells(column, spelled)
+    wanted = _cells(column)
     names = {cell.attack: entry.attack for entry, cell in wanted.items()}
     own: dict[Strength, SampledValues] = {}
     for scenario in dict.fromkeys(cell.scenario for cell in wanted.values()):
@@ -250,22 +250,22 @@ def _ratio(column: Column, runs: Runs, best: Table | None, spelled: Callable[[st
     try:
         trained = {names[mine]: radius for mine, radius in trained_strengths(runs.threats, names).items()}
         if column.score == "attacks-seen":
-            return Made(Score(knowledge(wanted, trained).share, math.nan, math.nan, 0), have, len(wanted))
+            return ColumnScore(Score(knowledge(wanted, trained).share, math.nan, math.nan, 0), have, len(wanted))
         if have < len(wanted):
-            return Made(None, have, len(wanted))
+            return ColumnScore(None, have, len(wanted))
         if best is None:
-            return Made(None, have, have, note=ABSENT_BEST)
+            return ColumnScore(None, have, have, note=ABSENT_BEST)
         known = strengths_of(best, BEST, [entry.attack or "NoAttack" for entry in wanted])
         n = min(runs.lines[cell.scenario].accuracy.n for cell in wanted.values())
         accuracies = {entry: float(np.asarray(cell.values).mean()) for entry, cell in own.items()}
         cells = battery(accuracies, {entry: known.get(entry, math.nan) for entry in wanted}, n=n, outcomes=own)
         score = ratio_of(column.score, cells, trained)
     except HoldfastError as error:  # of the numbers: rows were read above
-        return Made(None, have, len(wanted), note=error.problem)
-    return Made(score, have, have, f"measured here; {BEST}: {best.source}")
+        return ColumnScore(None, have, len(wanted), note=error.problem)
+    return ColumnScore(score, have, have, f"measured here; {BEST}: {best.source}")
 
 
-def _cells(column: Column, spelled: Callable[[str], str]) -> dict[Strength, _Cell]:
+def _cells(column: Column) -> dict[Strength, _BatterySource]:
     """Every entry of a battery, from the sweeps that a column lists and the published name of each."""
     texts = [text for term in column.scenarios for text in term]
     names = [text for term in column.settings for text in term]
@@ -274,20 +274,20 @@ def _cells(column: Column, spelled: Callable[[str], str]) -> dict[Strength, _Cel
             f"`{column.name}` has {len(texts)} scenarios and {len(names)} settings",
             hint="name the published setting of every scenario, in their order",
         )
-    found: dict[Strength, _Cell] = {}
+    found: dict[Strength, _BatterySource] = {}
     for text, name in zip(texts, names, strict=True):
         last = parse_ref(split(text, "+")[-1])
         if last.name != SWEEP:
-            found[CLEAN] = _Cell(spelled(text), "")
+            found[CLEAN] = _BatterySource(text, "")
             continue
         radii, attack = last.keywords["radii"], parse_ref(str(last.keywords["attack"])).name
         for radius in radii if isinstance(radii, tuple) else (radii,):
             assert isinstance(radius, int | float), "a sweep has numbers for radii"
-            found[Strength(name, float(radius))] = _Cell(spelled(text), attack)
+            found[Strength(name, float(radius))] = _BatterySource(text, attack)
     return found
 
 
-def _outcomes(scenario: str, entries: Sequence[Strength], runs: Runs) -> dict[Strength, SampledValues]:
+def _outcomes(scenario: str, entries: Sequence[Strength], runs: StoredRuns) -> dict[Strength, SampledValues]:
     """Which samples stay right without an attack, or at each strength of a sweep."""
     rows = runs.rows(scenario)
     ids = np.asarray(rows.ids)

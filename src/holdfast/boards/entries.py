@@ -13,7 +13,7 @@ MEASURED, IMPORTED, PUBLISHED = "measured", "imported", "published"
 ORIGINS = (MEASURED, IMPORTED, PUBLISHED)
 
 
-class Other(NamedTuple):
+class OtherSource(NamedTuple):
     """The same score from another source. `agrees` where it differs by rounding only, or lies in the interval."""
 
     origin: str
@@ -22,7 +22,7 @@ class Other(NamedTuple):
     agrees: bool
 
 
-class Cell(NamedTuple):
+class BoardCell(NamedTuple):
     """One score of an entry. Without a `score`, `have` of the `of` results that it needs are there.
 
     The interval and n of a score are NaN and 0 where nobody said how many samples it rests on. `note` says what else
@@ -36,15 +36,15 @@ class Cell(NamedTuple):
     is_partial: bool = False
     note: str = ""
     origin: str = ""
-    others: tuple[Other, ...] = ()
+    others: tuple[OtherSource, ...] = ()
 
     @property
-    def disagreeing(self) -> tuple[Other, ...]:
+    def disagreeing(self) -> tuple[OtherSource, ...]:
         return tuple(other for other in self.others if not other.agrees)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class BoardEntry:
     """A model on a board, once; `rank` is None without a score to sort by.
 
     `origin` is `measured` where it was measured here, else `imported`, else `published`; `origins` are all of them.
@@ -53,14 +53,14 @@ class Entry:
 
     model: str
     origin: str
-    cells: Mapping[str, Cell]
+    cells: Mapping[str, BoardCell]
     facts: Mapping[str, str]
     rank: int | None = None
-    details: Mapping[str, Cell] = field(default_factory=dict)
+    details: Mapping[str, BoardCell] = field(default_factory=dict)
     origins: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
 
-    def cell(self, name: str) -> Cell:
+    def cell(self, name: str) -> BoardCell:
         return self.cells[name] if name in self.cells else self.details[name]
 
     @property
@@ -107,7 +107,7 @@ class Board:
     title: str
     columns: tuple[Column, ...]
     sort: str
-    entries: tuple[Entry, ...]
+    entries: tuple[BoardEntry, ...]
     details: tuple[Column, ...] = ()
 
     def complete(self) -> Board:
@@ -125,7 +125,7 @@ class Board:
         return (*self.columns, *self.details)
 
 
-def _lack(name: str, cell: Cell) -> str:
+def _lack(name: str, cell: BoardCell) -> str:
     if cell.note:
         return f"{name} ({cell.note})"
     return f"{name} {cell.have} of {cell.of}" if cell.of else name

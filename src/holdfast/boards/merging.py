@@ -8,11 +8,10 @@ others stay with the cell, and whether they agree.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from holdfast.boards.column_scores import ABOVE, LOWEST
-from holdfast.boards.entries import IMPORTED, MEASURED, ORIGINS, PUBLISHED, Cell, Entry, Other
+from holdfast.boards.entries import IMPORTED, MEASURED, ORIGINS, PUBLISHED, BoardCell, BoardEntry, OtherSource
 from holdfast.core.intervals import printed_score
 from holdfast.core.rounding import Rounding, shown
 from holdfast.core.suites import Column
@@ -22,11 +21,11 @@ MOST_DECIMALS = 4  # that anyone prints
 ROUNDINGS: tuple[Rounding, ...] = ("round", "truncate")  # tables in print are made in both ways
 
 
-class Listing(NamedTuple):
+class SourceEntries(NamedTuple):
     """The entries of one source: a printed table, an imported file (with its date), or the runs of a store."""
 
     origin: str
-    entries: Sequence[Entry]
+    entries: Sequence[BoardEntry]
     date: str = ""
 
     def decimals(self, column: Column) -> int:
@@ -41,10 +40,12 @@ class _Candidate(NamedTuple):
     origin: str
     date: str
     decimals: Mapping[str, int]
-    entry: Entry
+    entry: BoardEntry
 
 
-def merged(listings: Iterable[Listing], columns: Sequence[Column], names: Mapping[str, str]) -> list[Entry]:
+def merged_entries(
+    listings: Iterable[SourceEntries], columns: Sequence[Column], names: Mapping[str, str]
+) -> list[BoardEntry]:
     """Entries of the same model as one; `names` gives the name on the board of a model that has another elsewhere."""
     found: dict[str, list[_Candidate]] = {}
     for listing in listings:
@@ -55,7 +56,7 @@ def merged(listings: Iterable[Listing], columns: Sequence[Column], names: Mappin
     return [_one(name, candidates, columns) for name, candidates in found.items()]
 
 
-def _decimals(listing: Listing, columns: Sequence[Column]) -> dict[str, int]:
+def _decimals(listing: SourceEntries, columns: Sequence[Column]) -> dict[str, int]:
     """How finely a source writes each column; a distance from a line is one decimal coarser than what it is made of."""
     found: dict[str, int] = {}
     for column in columns:
@@ -65,17 +66,7 @@ def _decimals(listing: Listing, columns: Sequence[Column]) -> dict[str, int]:
     return found
 
 
-def ranked(entries: Iterable[Entry], by: str, better: str) -> list[Entry]:
-    """Best first, ranks 1, 2, 3 …; of equal scores the name decides. Those without the score come last, unranked."""
-    sign = 1 if better == "lower" else -1
-    kept = sorted(entries, key=lambda entry: entry.model)
-    scored = [(cell.score.value, entry) for entry in kept if (cell := entry.cells[by]).score is not None]
-    scored.sort(key=lambda pair: sign * pair[0])
-    made = [replace(entry, rank=rank) for rank, (_, entry) in enumerate(scored, start=1)]
-    return made + [entry for entry in kept if entry.cells[by].score is None]
-
-
-def _one(name: str, candidates: Sequence[_Candidate], columns: Sequence[Column]) -> Entry:
+def _one(name: str, candidates: Sequence[_Candidate], columns: Sequence[Column]) -> BoardEntry:
     met = {candidate.origin for candidate in candidates}
     origins = tuple(origin for origin in ORIGINS if origin in met)
     also = dict.fromkeys(each.entry.model for each in candidates if each.entry.model != name)
@@ -83,10 +74,10 @@ def _one(name: str, candidates: Sequence[_Candidate], columns: Sequence[Column])
     for each in sorted(candidates, key=lambda one: (IMPORTED, PUBLISHED, MEASURED).index(one.origin)):
         facts = {**each.entry.facts, **facts}
     cells = {column.name: _cell(column, candidates) for column in columns}
-    return Entry(name, origins[0], cells, facts, origins=origins, also=tuple(also))
+    return BoardEntry(name, origins[0], cells, facts, origins=origins, also=tuple(also))
 
 
-def _cell(column: Column, candidates: Sequence[_Candidate]) -> Cell:
+def _cell(column: Column, candidates: Sequence[_Candidate]) -> BoardCell:
     cells = [(each, each.entry.cells[column.name]) for each in candidates]
     known = [(each, cell) for each, cell in cells if cell.score is not None]
     if not known:
@@ -97,7 +88,9 @@ def _cell(column: Column, candidates: Sequence[_Candidate]) -> Cell:
         known.sort(key=lambda pair: pair[1].score.value if pair[1].score is not None else 0)
     (first, shown_cell), *rest = known
     others = [
-        Other(cell.origin or each.origin, cell.score, cell.source, _agree((first, shown_cell), (each, cell), column))
+        OtherSource(
+            cell.origin or each.origin, cell.score, cell.source, _agree((first, shown_cell), (each, cell), column)
+        )
         for each, cell in rest
         if cell.score is not None
     ]
@@ -108,13 +101,13 @@ def _cell(column: Column, candidates: Sequence[_Candidate]) -> Cell:
     return shown_cell._replace(score=score, origin=shown_cell.origin or first.origin, others=tuple(others))
 
 
-def _order(candidate: _Candidate, cell: Cell) -> int:
+def _order(candidate: _Candidate, cell: BoardCell) -> int:
     if candidate.origin == MEASURED:
         return 3 if cell.is_partial else 0
     return 1 if candidate.origin == IMPORTED else 2
 
 
-def _agree(one: tuple[_Candidate, Cell], other: tuple[_Candidate, Cell], column: Column) -> bool:
+def _agree(one: tuple[_Candidate, BoardCell], other: tuple[_Candidate, BoardCell], column: Column) -> bool:
     """Whether two sources say the same: as finely as the coarser writes it, or within what was measured."""
     values = [cell.score.value for _, cell in (one, other) if cell.score is not None]
     for (each, cell), value in zip((one, other), reversed(values), strict=True):

@@ -9,15 +9,15 @@ from functools import partial
 
 import numpy as np
 
-from holdfast.boards.column_scores import Runs
+from holdfast.boards.column_scores import StoredRuns
 from holdfast.boards.over_models import rows_by_model
-from holdfast.boards.suite_board import board
+from holdfast.boards.suite_board import suite_board
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import registry
 from holdfast.core.suites import Suite
 from holdfast.core.table import Table
 from holdfast.core.types import Score
-from holdfast.metrics.scopes import OfAnswers, OfBattery, OfRuns, OfTable, metric_of, unit_of, written
+from holdfast.metrics.scopes import OfBattery, OfPredictions, OfRuns, OfTable, metric_of, unit_of, written
 from holdfast.metrics.summary import lines
 from holdfast.store.files import Unusable
 from holdfast.store.scores import Scores
@@ -27,7 +27,7 @@ ALL_MODELS = ""  # in the place of a model: the score is of all of them together
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class MultiRunScore:
     """A score of more than one run. Without a score, `note` says why; `of` says what it is made of."""
 
     metric: str
@@ -70,10 +70,10 @@ class Result:
 def is_of_one_run(text: str) -> bool:
     """Whether a metric is a function of one run's rows, so that it stands beside the run's accuracy."""
     metric = metric_of(text)
-    return callable(metric) and not isinstance(metric, OfRuns | OfBattery | OfTable | OfAnswers)
+    return callable(metric) and not isinstance(metric, OfRuns | OfBattery | OfTable | OfPredictions)
 
 
-def several(
+def multi_run_scores(
     store: Store,
     text: str,
     *,
@@ -82,37 +82,34 @@ def several(
     reference: str | None = None,
     table: Scores | None = None,
     suite: Suite | None = None,
-    spelled: Callable[[str], str] = str,
-) -> list[Result]:
+) -> list[MultiRunScore]:
     """One metric over all that the store has for it, or over a published or imported table.
 
     `suite` is that of a battery of attacks; `scenarios` and `reference` narrow what counts, or name settings.
     """
     ref = str(registry.bind("metric", text))
     metric = metric_of(ref)
-    blank = Result(ref, unit_of(ref, metric), ALL_MODELS, "", reference or "", None)
+    blank = MultiRunScore(ref, unit_of(ref, metric), ALL_MODELS, "", reference or "", None)
     if table is not None and not isinstance(metric, OfTable):
         raise Misuse(f"`{ref}` is made of rows, and a table has none", hint="leave --benchmark out")
     if isinstance(metric, OfBattery):
         assert suite is not None, "a battery is that of a suite"
-        return _of_battery(blank, store, suite, models, spelled)
+        return _of_battery(blank, store, suite, models)
     if isinstance(metric, OfRuns):
         return _of_runs(blank, metric, store, models, scenarios, reference)
     if table is not None:
         assert isinstance(metric, OfTable), "looked at above"
         return _of_table(blank, metric, table.table, scenarios, reference, models)
-    if isinstance(metric, OfAnswers):
-        return _of_answers(blank, metric, store, models, scenarios)
+    if isinstance(metric, OfPredictions):
+        return _of_predictions(blank, metric, store, models, scenarios)
     return _of_store(blank, metric, store, models, scenarios, reference)
 
 
-def _of_battery(
-    blank: Result, store: Store, suite: Suite, models: Sequence[str], spelled: Callable[[str], str]
-) -> list[Result]:
+def _of_battery(blank: MultiRunScore, store: Store, suite: Suite, models: Sequence[str]) -> list[MultiRunScore]:
     """A board of one column over the attacks that the suite ranks by."""
     first = next(column for column in suite.board if column.score == "cr-ind-avg")
     column = replace(first, name=blank.metric, title=blank.metric, score=blank.metric, detail=False)
-    made = board(replace(suite, board=(column,), sort=column.name), store, spelled=spelled)
+    made = suite_board(replace(suite, board=(column,), sort=column.name), store)
     results = []
     for entry in made.entries:
         cell = entry.cells[column.name]
@@ -124,13 +121,18 @@ def _of_battery(
 
 
 def _of_runs(
-    blank: Result, metric: OfRuns, store: Store, models: Sequence[str], scenarios: Sequence[str], reference: str | None
-) -> list[Result]:
+    blank: MultiRunScore,
+    metric: OfRuns,
+    store: Store,
+    models: Sequence[str],
+    scenarios: Sequence[str],
+    reference: str | None,
+) -> list[MultiRunScore]:
     """One score per model and dataset."""
-    found: dict[tuple[str, str], Runs] = {}
+    found: dict[tuple[str, str], StoredRuns] = {}
     for line in lines(store, models=models):
         key = (line.footer.model, "" if getattr(metric, "over_datasets", False) else line.footer.dataset)
-        found.setdefault(key, Runs(store)).lines[line.footer.scenario] = line
+        found.setdefault(key, StoredRuns(store)).lines[line.footer.scenario] = line
     results = []
     for (model, dataset), runs in found.items():
         wanted = [
@@ -152,9 +154,9 @@ def _of_runs(
     return results
 
 
-def _of_answers(
-    blank: Result, metric: OfAnswers, store: Store, models: Sequence[str], scenarios: Sequence[str]
-) -> list[Result]:
+def _of_predictions(
+    blank: MultiRunScore, metric: OfPredictions, store: Store, models: Sequence[str], scenarios: Sequence[str]
+) -> list[MultiRunScore]:
     """One score per model under every scenario that two models or more were measured under."""
     measured: dict[str, set[str]] = {}
     for line in lines(store, models=models, scenarios=scenarios):
@@ -166,7 +168,7 @@ def _of_answers(
         rows = rows_by_model(store, scenario, models)
         start = replace(blank, of=scenario)
         try:
-            found = metric.of_answers(rows)
+            found = metric.of_predictions(rows)
         except Unusable:
             raise
         except HoldfastError as error:
@@ -180,8 +182,13 @@ def _of_answers(
 
 
 def _of_store(
-    blank: Result, metric: OfTable, store: Store, models: Sequence[str], scenarios: Sequence[str], reference: str | None
-) -> list[Result]:
+    blank: MultiRunScore,
+    metric: OfTable,
+    store: Store,
+    models: Sequence[str],
+    scenarios: Sequence[str],
+    reference: str | None,
+) -> list[MultiRunScore]:
     """Every scenario against its dataset without a change, or against the reference."""
     found = lines(store, models=models)
     pairs = dict.fromkeys(
@@ -205,13 +212,13 @@ def _of_store(
 
 
 def _of_table(
-    blank: Result,
+    blank: MultiRunScore,
     metric: OfTable,
     table: Table,
     settings: Sequence[str],
     reference: str | None,
     models: Sequence[str],
-) -> list[Result]:
+) -> list[MultiRunScore]:
     if not settings or (reference is None and not getattr(metric, "alone", False)):
         raise Misuse(
             f"`{blank.metric}` of a table needs to know of which settings",
@@ -238,7 +245,7 @@ def _of_table(
     ]
 
 
-def _tried(start: Result, made: Callable[[], Score]) -> Result:
+def _tried(start: MultiRunScore, made: Callable[[], Score]) -> MultiRunScore:
     try:
         return replace(start, score=made())
     except Unusable:

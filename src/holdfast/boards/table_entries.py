@@ -16,11 +16,11 @@ from holdfast.boards.column_scores import (
     OVER_RADII,
     RATIOS,
     above_line,
+    published_training,
     ratio_of,
     strengths_of,
-    trained_as_said,
 )
-from holdfast.boards.entries import IMPORTED, Cell, Entry
+from holdfast.boards.entries import IMPORTED, BoardCell, BoardEntry
 from holdfast.core.errors import HoldfastError
 from holdfast.core.intervals import share_intervals
 from holdfast.core.suites import Column, Suite
@@ -33,17 +33,17 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 
-def listed(suite: Suite, scores: Scores, origin: str) -> Iterator[Entry]:
+def table_entries(suite: Suite, scores: Scores, origin: str) -> Iterator[BoardEntry]:
     """The models of a table; a score under the column's own name counts as it is."""
     table = scores.table
-    made: dict[str, Stack] = {}
+    made: dict[str, ColumnArrays] = {}
     for column in suite.board:
         made[column.name] = _stacked(column, scores, made, with_terms=origin == IMPORTED)
     special = [column for column in suite.board if _is_special(column) and BEST in table.models]
     for i, model in enumerate(table.models):
         if model == BEST:
             continue
-        cells: dict[str, Cell] = {}
+        cells: dict[str, BoardCell] = {}
         for column in suite.board:
             cell = made[column.name].cell(i, table, model, column.name)
             if cell.score is not None and not made[column.name].is_own[i] and column.of:
@@ -53,20 +53,20 @@ def listed(suite: Suite, scores: Scores, origin: str) -> Iterator[Entry]:
             if cells[column.name].score is None:
                 cells[column.name] = _special(column, table, model)
         if any(cell.score is not None or cell.have for cell in cells.values()):
-            yield Entry(model, origin, _told(cells, origin), table.facts.get(model, {}))
+            yield BoardEntry(model, origin, _told(cells, origin), table.facts.get(model, {}))
 
 
-def _told(cells: Mapping[str, Cell], origin: str) -> dict[str, Cell]:
+def _told(cells: Mapping[str, BoardCell], origin: str) -> dict[str, BoardCell]:
     return {name: cell._replace(origin=origin) if cell.score is not None else cell for name, cell in cells.items()}
 
 
-def sources_of(column: Column, cells: Mapping[str, Cell]) -> str:
+def sources_of(column: Column, cells: Mapping[str, BoardCell]) -> str:
     """Where the columns that a column is made of come from, and whose line it is placed on."""
     said = dict.fromkeys(cells[name].source for name in column.of)
     return "; ".join([*filter(None, said), *([f"line: {column.line}"] if column.line else [])])
 
 
-class Stack(NamedTuple):
+class ColumnArrays(NamedTuple):
     """One column of a board for all models of a table: values and bounds, NaN where there are none, and counts."""
 
     value: Floats
@@ -77,17 +77,17 @@ class Stack(NamedTuple):
     of: Counts
     is_own: NDArray[np.bool_]
 
-    def cell(self, i: int, table: Table, model: str, name: str) -> Cell:
+    def cell(self, i: int, table: Table, model: str, name: str) -> BoardCell:
         have, of = int(self.have[i]), int(self.of[i])
         if math.isnan(self.value[i]):
-            return Cell(None, have, of, "")
+            return BoardCell(None, have, of, "")
         source = table.source_of(model, name) if self.is_own[i] else table.source
         n = int(self.n[i])
         bounds = (float(self.low[i]), float(self.high[i])) if n else (math.nan, math.nan)
-        return Cell(Score(float(self.value[i]), *bounds, n), have, of, source)
+        return BoardCell(Score(float(self.value[i]), *bounds, n), have, of, source)
 
 
-def _stacked(column: Column, scores: Scores, made: Mapping[str, Stack], *, with_terms: bool) -> Stack:
+def _stacked(column: Column, scores: Scores, made: Mapping[str, ColumnArrays], *, with_terms: bool) -> ColumnArrays:
     table = scores.table
     combined = _nothing(len(table.models))
     if column.of:
@@ -104,10 +104,10 @@ def _stacked(column: Column, scores: Scores, made: Mapping[str, Stack], *, with_
         return combined
     own = _own(scores, column.name)
     has = ~np.isnan(own.value)
-    return Stack(*(np.where(has, one, other) for one, other in zip(own, combined, strict=True)))
+    return ColumnArrays(*(np.where(has, one, other) for one, other in zip(own, combined, strict=True)))
 
 
-def _own(scores: Scores, name: str) -> Stack:
+def _own(scores: Scores, name: str) -> ColumnArrays:
     """A setting as it stands, with intervals where it is a share and its counts are known."""
     table = scores.table
     if name not in table.settings:
@@ -117,10 +117,10 @@ def _own(scores: Scores, name: str) -> Stack:
         n = np.zeros_like(n)
     low, high = share_intervals(value, n)
     has = (~np.isnan(value)).astype(np.int64)
-    return Stack(value, low, high, n * has, has, has, has.astype(bool))
+    return ColumnArrays(value, low, high, n * has, has, has, has.astype(bool))
 
 
-def _mean(stacks: Sequence[Stack]) -> Stack:
+def _mean(stacks: Sequence[ColumnArrays]) -> ColumnArrays:
     """The mean of columns, NaN where one is missing; bounds and n as `averages.mean_of` has them: none of several."""
     if len(stacks) == 1:
         return stacks[0]
@@ -128,7 +128,7 @@ def _mean(stacks: Sequence[Stack]) -> Stack:
     return _nothing(len(value))._replace(value=value, n=n)
 
 
-def _lowest(stacks: Sequence[Stack]) -> Stack:
+def _lowest(stacks: Sequence[ColumnArrays]) -> ColumnArrays:
     """The lowest of the columns that a model has, with the bounds and n of that one."""
     values = np.array([each.value for each in stacks])
     lowest = np.where(np.isnan(values), np.inf, values).argmin(axis=0)[None]
@@ -139,38 +139,38 @@ def _lowest(stacks: Sequence[Stack]) -> Stack:
     return _nothing(values.shape[1])._replace(value=value, low=low, high=high, n=n)
 
 
-def _above(column: Column, stacks: Sequence[Stack]) -> Stack:
+def _above(column: Column, stacks: Sequence[ColumnArrays]) -> ColumnArrays:
     shifted, *standard = ((each.value, each.low, each.high) for each in stacks)
     value, low, high = above_line(column, shifted, standard)
     n = np.min([each.n for each in stacks], axis=0)
     return _nothing(len(value))._replace(value=value, low=low, high=high, n=n)
 
 
-def _nothing(models: int) -> Stack:
+def _nothing(models: int) -> ColumnArrays:
     empty, none = np.full(models, np.nan), np.zeros(models, dtype=np.int64)
-    return Stack(empty, empty, empty, none, none, none, none.astype(bool))
+    return ColumnArrays(empty, empty, empty, none, none, none, none.astype(bool))
 
 
 def _sum(counts: Sequence[Counts]) -> Counts:
     return np.asarray(np.sum(counts, axis=0), dtype=np.int64)
 
 
-def _special(column: Column, table: Table, model: str) -> Cell:
+def _special(column: Column, table: Table, model: str) -> BoardCell:
     """A score over the strengths of attacks, from an imported table; refused where a cell is missing."""
     attacks = tuple(name for term in column.settings for name in term)
     cells = battery_of(table, model, attacks)
     if cells is None:
-        return Cell(None, 0, 0, "")
+        return BoardCell(None, 0, 0, "")
     have = len(cells) - cells.missing
     if cells.missing:
-        return Cell(None, have, len(cells), "")
+        return BoardCell(None, have, len(cells), "")
     if column.score == OVER_RADII:
-        return Cell(Score(float(cells.accuracies.mean()), math.nan, math.nan, 0), have, have, table.source)
+        return BoardCell(Score(float(cells.accuracies.mean()), math.nan, math.nan, 0), have, have, table.source)
     try:
-        score = ratio_of(column.score, cells, trained_as_said(table.facts.get(model, {})))
+        score = ratio_of(column.score, cells, published_training(table.facts.get(model, {})))
     except HoldfastError as error:
-        return Cell(None, have, have, "", note=error.problem)
-    return Cell(score, have, have, table.source)
+        return BoardCell(None, have, have, "", note=error.problem)
+    return BoardCell(score, have, have, table.source)
 
 
 def _is_special(column: Column) -> bool:

@@ -14,7 +14,7 @@ from holdfast.cli import (
     exchange,
     pages,
     predicting,
-    reading,
+    store_commands,
     trending,
 )
 
@@ -43,22 +43,22 @@ app.command("demo")(evaluating.demo)
 app.command("doctor")(doctor.doctor)
 app.command("list")(catalogue.list_kind)
 app.command("show")(catalogue.show)
-app.command("check")(evaluating.check)
-app.command("plan")(evaluating.plan)
-app.command("evaluate")(evaluating.evaluate)
-app.command("status")(reading.status)
-app.command("verify")(reading.verify)
-app.command("scores")(reading.scores)
+app.command("check")(evaluating.check_command)
+app.command("plan")(evaluating.plan_command)
+app.command("evaluate")(evaluating.evaluate_command)
+app.command("status")(store_commands.status)
+app.command("verify")(store_commands.verify)
+app.command("scores")(store_commands.scores)
 app.command("board")(board_command.board)
-app.command("compare")(reading.compare)
+app.command("compare")(store_commands.compare)
 app.command("trend")(trending.trend)
 app.command("agree")(agreeing.agree)
 app.command("predict")(predicting.predict)
-app.command("explain")(reading.explain)
+app.command("explain")(store_commands.explain)
 app.command("report")(pages.report)
 app.command("site")(pages.site)
 app.command("serve")(pages.serve)
 app.command("import")(exchange.import_results)
 app.command("export")(exchange.export)
-app.command("train")(evaluating.train)
+app.command("train")(evaluating.train_command)
 app.add_typer(data.app, name="data")

@@ -41,8 +41,8 @@ def board(
     json: JsonOption = False,
 ) -> None:
     """Models beside each other, best first: what papers print, what was imported, what was measured here."""
-    from holdfast.boards.board_list import board_suite
-    from holdfast.boards.board_text import Style, records
+    from holdfast.boards.board_list import named_board
+    from holdfast.boards.board_text import NumberStyle, records
     from holdfast.cli.board_view import chosen, list_boards, show_board
     from holdfast.cli.tables import store_board
     from holdfast.core.errors import Misuse
@@ -53,8 +53,8 @@ def board(
         return
     if rounding not in ("round", "truncate"):
         raise Misuse(f"--rounding is round or truncate, got `{rounding}`")
-    style = Style(digits, "truncate" if rounding == "truncate" else "round")
-    suite = board_suite(name, kept, dataset=dataset)
+    style = NumberStyle(digits, "truncate" if rounding == "truncate" else "round")
+    suite = named_board(name, kept, dataset=dataset)
     shown = store_board(suite, kept, sort=sort)
     scores = chosen(shown, columns or (), details=details)
     left_out = [entry for entry in shown.entries if not entry.is_complete]

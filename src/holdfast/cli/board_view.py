@@ -14,7 +14,7 @@ from holdfast.cli.output import err, out, print_json, print_table, show_table
 from holdfast.core.errors import unknown
 
 if TYPE_CHECKING:
-    from holdfast.boards.board_text import Style, Tabular
+    from holdfast.boards.board_text import BoardTable, NumberStyle
     from holdfast.boards.entries import Board
     from holdfast.core.suites import Column, Suite
     from holdfast.store import Store
@@ -27,12 +27,12 @@ LONGEST_WORDS = 24  # of a column of words; longer ones are folded
 
 def list_boards(store: Store, json: bool) -> None:
     """Every board with its entries; those without any below, each with the command that fills it."""
-    from holdfast.boards.board_list import Unmade, board_suites, filled_by
-    from holdfast.cli.tables import spelling, store_board
+    from holdfast.boards.board_list import BrokenSuite, board_suites, filled_by
+    from holdfast.cli.tables import store_board
 
     made: list[tuple[Suite, Board]] = []
-    for suite in board_suites(store, spelled=spelling(store)):
-        if isinstance(suite, Unmade):
+    for suite in board_suites(store):
+        if isinstance(suite, BrokenSuite):
             err.print(f"warning: {suite.name}: {suite.problem}", markup=False, soft_wrap=True)
         else:
             made.append((suite, store_board(suite, store)))
@@ -81,14 +81,16 @@ def chosen(board: Board, names: Sequence[str], *, details: bool) -> list[Column]
 
 
 def show_board(
-    board: Board, suite: Suite, columns: Sequence[Column], style: Style, *, with_missing: bool, latex: bool,
+    board: Board, suite: Suite, columns: Sequence[Column], style: NumberStyle, *, with_missing: bool, latex: bool,
     is_fitted: bool,
 ) -> None:  # fmt: skip
     """The board as a table, or in LaTeX; fitted to the screen, or to 80 columns with `is_fitted`."""
     from holdfast.boards.board_list import filled_by
-    from holdfast.boards.board_text import tabular
+    from holdfast.boards.board_text import board_table
 
-    made = tabular(board, columns, style, with_missing=with_missing and any(not e.is_complete for e in board.entries))
+    made = board_table(
+        board, columns, style, with_missing=with_missing and any(not e.is_complete for e in board.entries)
+    )
     width = screen_width(is_fitted)
     if latex or width is None:
         show_table(made.columns, made.rows, right=made.right, latex=latex)
@@ -108,7 +110,7 @@ def screen_width(is_fitted: bool) -> int | None:
     return WIDTH if is_fitted else None
 
 
-def blocks(table: Tabular, width: int) -> list[Tabular]:
+def blocks(table: BoardTable, width: int) -> list[BoardTable]:
     """The table cut between columns into tables that fit; each begins with rank and model."""
     widths = _widths(table, width)
     keys = sum(widths[:KEYS]) + KEYS * GAP
@@ -123,12 +125,12 @@ def blocks(table: Tabular, width: int) -> list[Tabular]:
     return [_part(table, [*range(KEYS), *group]) for group in groups]
 
 
-def _part(table: Tabular, places: Sequence[int]) -> Tabular:
+def _part(table: BoardTable, places: Sequence[int]) -> BoardTable:
     rows = [[row[i] for i in places] for row in table.rows]
     return table._replace(columns=[table.columns[i] for i in places], rows=rows)
 
 
-def _widths(table: Tabular, width: int) -> list[int]:
+def _widths(table: BoardTable, width: int) -> list[int]:
     """How wide each column is: numbers are folded only where one alone would not fit, headings and words before."""
     found: list[int] = []
     for i, heading in enumerate(table.columns):
@@ -140,7 +142,7 @@ def _widths(table: Tabular, width: int) -> list[int]:
     return found
 
 
-def _print_block(table: Tabular, width: int) -> None:
+def _print_block(table: BoardTable, width: int) -> None:
     """Lines of text: rich takes a minute for what this writes in a second."""
     widths = _widths(table, width)
     sides = [str.rjust if heading in table.right else str.ljust for heading in table.columns]

@@ -57,7 +57,7 @@ def get(
 ) -> None:
     """Get the files of datasets; what is here and right stays, a download that broke off goes on."""
     from holdfast.datasets.downloads import downloads
-    from holdfast.datasets.getting import get as get_files
+    from holdfast.datasets.getting import get_files
 
     facts: list[Fact] = []
     wanted = downloads(names)
@@ -75,8 +75,7 @@ def verify(
 ) -> None:
     """Compare files with their published checksums; fails when one is damaged, or a named dataset is incomplete."""
     from holdfast.core.errors import HoldfastError
-    from holdfast.datasets.downloads import downloads
-    from holdfast.datasets.downloads import verify as verify_files
+    from holdfast.datasets.downloads import downloads, verify_files
 
     chosen = [download for download in downloads(names or ()) if names or download.state != "missing"]
     checked = [file for download in chosen for file in verify_files(download)]
@@ -95,9 +94,9 @@ def build(
     as_json: Json = False,
 ) -> None:
     """Make a dataset from another one that is here."""
-    from holdfast.datasets.downloads import build as build_files
+    from holdfast.datasets.downloads import build_dataset
 
-    folder, images = build_files(name, source)
+    folder, images = build_dataset(name, source)
     _show([{"name": name, "images": images, "folder": str(folder)}], as_json)
 
 

@@ -9,7 +9,7 @@ import typer
 from holdfast.cli.output import STORE, JsonOption, StoreOption, err, out, print_json, print_table, seconds_text
 
 if TYPE_CHECKING:
-    from holdfast.engine.doctor import Data, Diagnosis, Fitness, Package
+    from holdfast.engine.diagnosis import Data, Diagnosis, Fitness, Package
 
 
 def doctor(store: StoreOption = STORE, json: JsonOption = False) -> None:
@@ -19,7 +19,7 @@ def doctor(store: StoreOption = STORE, json: JsonOption = False) -> None:
     """
     from dataclasses import asdict
 
-    from holdfast.engine.doctor import examined
+    from holdfast.engine.diagnosis import examined
 
     with err.status("looking around"):
         found = examined(store)

@@ -72,7 +72,7 @@ def demo(
     from holdfast.cli.progress import watching
     from holdfast.cli.tables import print_matrix
     from holdfast.core.suites import load_suite
-    from holdfast.engine.evaluate import evaluate as run
+    from holdfast.engine.evaluate import evaluate
     from holdfast.site.report import write_report
 
     suite = load_suite("demo")
@@ -80,7 +80,7 @@ def demo(
     begun = time.perf_counter()
     err.print(f"{len(suite.models)} bundled models under {len(suite.scenarios)} scenarios of {suite.dataset}")
     with watching(quiet=quiet) as watcher:
-        outcomes = run(
+        outcomes = evaluate(
             suite.models, suite.scenarios, store=store, samples=samples or suite.samples, device=device, watcher=watcher
         )
     print_matrix(outcomes)
@@ -94,7 +94,7 @@ def demo(
     _fail_if_any(outcomes)
 
 
-def check(
+def check_command(
     model: Annotated[str, typer.Argument(help="A model ref.")],
     dataset: Annotated[str | None, typer.Option("--dataset", help="Images to check it on.")] = None,
     attacks: Annotated[
@@ -108,21 +108,19 @@ def check(
 
     from holdfast.core.registry import registry
     from holdfast.engine.device import pick_device
-    from holdfast.engine.foreign import foreign
-    from holdfast.engine.jobs import Workshop, flags_on
+    from holdfast.engine.jobs import ModelLoader, as_holdfast_error
+    from holdfast.engine.trials import flags_on, trials_on
 
-    workshop = Workshop(pick_device(device))
-    _, classifier = workshop.model(registry.bind("model", model))
-    images = workshop.dataset(registry.bind("dataset", dataset or _default_dataset()))
-    answerer = workshop.answering(classifier, images)
+    loader = ModelLoader(pick_device(device))
+    _, classifier = loader.model(registry.bind("model", model))
+    images = loader.dataset(registry.bind("dataset", dataset or _default_dataset()))
+    answerer = loader.answering(classifier, images)
     try:
-        flags = flags_on(answerer, images, workshop.device)
+        flags = flags_on(answerer, images, loader.device)
         if attacks and not any(flag.level == "error" for flag in flags):
-            from holdfast.engine.jobs import trials_on
-
-            flags += trials_on(answerer, images, workshop.device, lambda what: err.print(f"trying {what}"))
+            flags += trials_on(answerer, images, loader.device, lambda what: err.print(f"trying {what}"))
     except SystemExit as error:
-        raise foreign(error) from error
+        raise as_holdfast_error(error) from error
     if json:
         print_json({"model": model, "card": asdict(classifier.card), "flags": [asdict(flag) for flag in flags]})
     else:
@@ -138,7 +136,7 @@ def check(
         raise typer.Exit(1)
 
 
-def plan(
+def plan_command(
     models: Models,
     suite: SuiteOption = None,
     scenario: ScenarioOption = None,
@@ -157,17 +155,16 @@ def plan(
     """What would run, what is done, and what the rest will cost at most."""
     from dataclasses import asdict
 
-    from holdfast.engine.jobs import Wanted
-    from holdfast.engine.plan import plan as planned_runs
-    from holdfast.engine.plan import recorded_plan
+    from holdfast.engine.jobs import RunOptions
+    from holdfast.engine.plan import plan, recorded_plan
 
     chosen, scenarios = _scenarios(suite, scenario, dataset, part or ())
-    wanted = Wanted(seed, samples or (chosen.samples if chosen else None), parse_share(precision, "--precision"))
+    options = RunOptions(seed, samples or (chosen.samples if chosen else None), parse_share(precision, "--precision"))
     if recorded:
-        planned = recorded_plan(models, scenarios, store=open_store(store), wanted=wanted, device=device)
+        planned = recorded_plan(models, scenarios, store=open_store(store), options=options, device=device)
     else:
         with err.status("measuring the pace of each model"):
-            planned = planned_runs(models, scenarios, store=open_store(store), wanted=wanted, device=device)
+            planned = plan(models, scenarios, store=open_store(store), options=options, device=device)
     rest = sum(run.seconds or 0.0 for run in planned)
     if json:
         print_json({"runs": [asdict(run) | {"state": run.state} for run in planned], "seconds": rest})
@@ -197,7 +194,7 @@ def plan(
     out.print(f"\n{said}; at most {seconds_text(rest)} left{aside}. Attacks end early on samples they break.")
 
 
-def evaluate(
+def evaluate_command(
     models: Models,
     suite: SuiteOption = None,
     scenario: ScenarioOption = None,
@@ -223,8 +220,8 @@ def evaluate(
     from dataclasses import asdict
 
     from holdfast.cli.progress import watching
-    from holdfast.engine.evaluate import evaluate as run
-    from holdfast.engine.jobs import Wanted
+    from holdfast.engine.evaluate import evaluate
+    from holdfast.engine.jobs import RunOptions
     from holdfast.metrics.summary import line
 
     if engine not in ("local", "ray"):
@@ -233,7 +230,7 @@ def evaluate(
         raise Misuse("--address and --actors are for --engine ray")
     chosen, scenarios = _scenarios(suite, scenario, dataset, part or ())
     kept = open_store(store)
-    wanted = Wanted(
+    options = RunOptions(
         seed,
         samples or (chosen.samples if chosen else None),
         parse_share(precision, "--precision"),
@@ -242,13 +239,13 @@ def evaluate(
     )
     with watching(quiet=quiet) as watcher:
         if engine == "ray":
-            from holdfast.engine.cluster import evaluate_on_ray
+            from holdfast.engine.ray.driver import evaluate_on_ray
 
             outcomes = evaluate_on_ray(
                 models,
                 scenarios,
                 store=kept,
-                wanted=wanted,
+                options=options,
                 pictures=pictures,
                 watcher=watcher,
                 address=address,
@@ -256,8 +253,8 @@ def evaluate(
                 device=device,
             )
         else:
-            outcomes = run(
-                models, scenarios, store=kept, **asdict(wanted), device=device, pictures=pictures, watcher=watcher
+            outcomes = evaluate(
+                models, scenarios, store=kept, **asdict(options), device=device, pictures=pictures, watcher=watcher
             )
     if json:
         print_json(
@@ -275,7 +272,7 @@ def evaluate(
     _fail_if_any(outcomes, may_lack_data=chosen is not None)
 
 
-def train(
+def train_command(
     recipe: Annotated[str, typer.Argument(help="A recipe, as `holdfast list recipes` shows them.")],
     out_file: Annotated[
         Path | None, typer.Option("--out", "-o", help="Model file to write; RECIPE.safetensors.")
@@ -285,14 +282,14 @@ def train(
     """Train a reference model from a recipe."""
     from holdfast.core.registry import registry
     from holdfast.engine.device import pick_device
-    from holdfast.training.train import train as trained
+    from holdfast.training.train import train
 
     made = registry.build(registry.bind("recipe", recipe))
-    path = trained(
+    path = train(
         made,
         out=out_file or Path(f"{made.name}.safetensors"),
         device=pick_device(device),
-        said=lambda epoch, loss, right: err.print(
+        on_epoch=lambda epoch, loss, right: err.print(
             f"epoch {epoch + 1}/{made.epochs}  loss {loss:.4f}  right as trained {percent(right)} %"
         ),
     )
@@ -345,19 +342,19 @@ def _lines(outcomes: list[Outcome]) -> None:
 
 def _stand(suite: Suite, store: Store, models: list[str]) -> None:
     """The rows of the suite's board for these models, and where they rank."""
-    from holdfast.boards.board_text import text
-    from holdfast.boards.ranking import standing
+    from holdfast.boards.board_text import cell_text
+    from holdfast.boards.ranking import rank_interval
     from holdfast.cli.tables import store_board
 
     made = store_board(suite, store)
     own = [entry for entry in made.entries if set(entry.names) & set(models) and entry.is_measured]
     titles = [column.title or column.name for column in made.columns]
-    rows = [[entry.model, *(text(entry.cells[c.name], c.unit) for c in made.columns)] for entry in own]
+    rows = [[entry.model, *(cell_text(entry.cells[c.name], c.unit) for c in made.columns)] for entry in own]
     out.print(f"\n[bold]{made.title}[/]")
     print_table(["model", *titles], rows, right=titles)
     by = next(column.title or column.name for column in made.columns if column.name == made.sort)
     for entry in own:
-        place = standing(made, entry.model)
+        place = rank_interval(made, entry.model)
         if place is None:
             out.print(f"{entry.model} is not ranked by {by}: it lacks {entry.missing}", markup=False)
             continue

@@ -13,7 +13,7 @@ from rich.text import Text
 from holdfast.cli.output import err, seconds_text
 from holdfast.core.refs import Run
 from holdfast.core.types import Score
-from holdfast.engine.watch import Expected, Horizon, Silent, Watcher
+from holdfast.engine.watch import Expected, SilentWatcher, TimeLeft, Watcher
 
 ALL = "all runs"
 SILENCE = 25.0  # seconds without a line in a log, at most, while a round of an attack takes less than five
@@ -33,7 +33,7 @@ def watching(*, quiet: bool) -> Iterator[Watcher]:
 @contextlib.contextmanager
 def _display(quiet: bool) -> Iterator[Watcher]:
     if quiet:
-        yield Silent()
+        yield SilentWatcher()
     elif err.is_terminal:
         with Progress(
             TextColumn("{task.description}"),
@@ -45,9 +45,9 @@ def _display(quiet: bool) -> Iterator[Watcher]:
             console=err,
             refresh_per_second=8,
         ) as progress:
-            yield Live(progress)
+            yield LiveBars(progress)
     else:
-        yield Lines()
+        yield LogLines()
 
 
 class OfOneRun(TimeRemainingColumn):
@@ -57,7 +57,7 @@ class OfOneRun(TimeRemainingColumn):
         return Text("") if task.description == ALL else super().render(task)
 
 
-class Live:
+class LiveBars:
     """A bar for all runs, and one for the samples of each run under way: one here, several on a cluster."""
 
     def __init__(self, progress: Progress) -> None:
@@ -65,23 +65,23 @@ class Live:
         self.whole: TaskID | None = None
         self.bars: dict[str, TaskID] = {}
         self.over: list[TaskID] = []  # shown until the next begins
-        self.horizon = Horizon(())
+        self.time_left = TimeLeft(())
 
     def planned(self, runs: Sequence[Expected]) -> None:
         self.whole = self.progress.add_task(ALL, total=len(runs), pace="", standing="")
-        self.horizon = Horizon(runs)
+        self.time_left = TimeLeft(runs)
 
     def began(self, run: Run, samples: int, kept: int) -> None:
         while self.over:
             self.progress.remove_task(self.over.pop())
         name = f"{run.model} · {run.scenario}"
         self.bars[run.key] = self.progress.add_task(name, total=samples, completed=kept, pace="", standing="")
-        self.horizon.did(str(run.scenario), kept, timed=False)
+        self.time_left.did(str(run.scenario), kept, timed=False)
 
     def advanced(self, run: Run, samples: int, standing: Score) -> None:
-        self.horizon.did(str(run.scenario), samples)
+        self.time_left.did(str(run.scenario), samples)
         assert self.whole is not None, "runs are planned before they advance"
-        self.progress.update(self.whole, standing=left_text(self.horizon))
+        self.progress.update(self.whole, standing=left_text(self.time_left))
         assert run.key in self.bars, "a run begins before it advances"
         bar = self.bars[run.key]
         self.progress.advance(bar, samples)
@@ -101,26 +101,26 @@ class Live:
         self.progress.console.print(text, markup=False)
 
 
-class Lines:
+class LogLines:
     """One line per finished run, and one at least every half minute, for logs."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.runs = self.done = 0
-        self.horizon = Horizon(())
+        self.time_left = TimeLeft(())
         self.clock, self.told = clock, clock()
         self.samples = self.kept = 0
 
     def planned(self, runs: Sequence[Expected]) -> None:
-        self.runs, self.horizon = len(runs), Horizon(runs)
+        self.runs, self.time_left = len(runs), TimeLeft(runs)
 
     def began(self, run: Run, samples: int, kept: int) -> None:
-        self.horizon.did(str(run.scenario), kept, timed=False)
+        self.time_left.did(str(run.scenario), kept, timed=False)
         self.samples, self.kept = samples, kept
         if kept and kept < samples:
             self.note(f"{run.model} under {run.scenario}: {kept:,} of {samples:,} samples are there already")
 
     def advanced(self, run: Run, samples: int, standing: Score) -> None:
-        self.horizon.did(str(run.scenario), samples)
+        self.time_left.did(str(run.scenario), samples)
         self.kept += samples
         self._tell(run, standing.percent())
 
@@ -135,7 +135,7 @@ class Lines:
     def ended(self, run: Run, said: str, standing: Score | None) -> None:
         self.done += 1
         shown = standing.percent() if standing is not None else ""
-        left = left_text(self.horizon) if self.done < self.runs else ""
+        left = left_text(self.time_left) if self.done < self.runs else ""
         self.note(f"{self.done}/{self.runs} {run.model} under {run.scenario}: {shown} ({said}){left and f', {left}'}")
 
     def note(self, text: str) -> None:
@@ -143,6 +143,6 @@ class Lines:
         err.print(text, markup=False, soft_wrap=True)
 
 
-def left_text(horizon: Horizon) -> str:
+def left_text(time_left: TimeLeft) -> str:
     """The time that a job will take yet, in words; nothing while it cannot be known."""
-    return "" if horizon.seconds is None else f"about {seconds_text(horizon.seconds)} left"
+    return "" if time_left.seconds is None else f"about {seconds_text(time_left.seconds)} left"

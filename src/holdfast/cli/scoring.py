@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from holdfast.cli.names import measured_model, measured_scenarios
 from holdfast.cli.output import err, print_csv, print_json, show_table
 from holdfast.core.errors import Misuse
 
 if TYPE_CHECKING:
-    from holdfast.boards.multi_run_scores import Result
+    from holdfast.boards.multi_run_scores import MultiRunScore
     from holdfast.store import Store
 
 BATTERY = "multirobustbench"  # whose attacks the ratios are over
@@ -38,30 +37,30 @@ def split(metrics: Sequence[str], asked: Asked) -> tuple[list[str], list[str]]:
     return of_one, [text for text in metrics if text not in of_one]
 
 
-def results(store: Store, metrics: Sequence[str], asked: Asked) -> list[Result]:
+def results(store: Store, metrics: Sequence[str], asked: Asked) -> list[MultiRunScore]:
     """The scores of every metric; a note where there is nothing to make one of."""
-    from holdfast.boards.multi_run_scores import Result, several
-    from holdfast.cli.tables import benchmark_scores, spelling
+    from holdfast.boards.multi_run_scores import MultiRunScore, multi_run_scores
+    from holdfast.cli.tables import benchmark_scores
     from holdfast.core.suites import load_suite
+    from holdfast.store.stored_names import stored_model, stored_scenarios
 
-    made: list[Result] = []
+    made: list[MultiRunScore] = []
     for text in metrics:
         if asked.benchmark is not None:
             table = benchmark_scores(asked.benchmark, store)
-            found = several(
+            found = multi_run_scores(
                 store, text, models=asked.models, scenarios=asked.scenarios, reference=asked.reference, table=table
             )
         else:
-            found = several(
+            found = multi_run_scores(
                 store,
                 text,
-                models=[measured_model(store, name) for name in asked.models],
-                scenarios=measured_scenarios(store, asked.scenarios),
-                reference=next(iter(measured_scenarios(store, [asked.reference])), None) if asked.reference else None,
+                models=[stored_model(store, name) for name in asked.models],
+                scenarios=list(stored_scenarios(store, asked.scenarios).values()),
+                reference=stored_scenarios(store, [asked.reference])[asked.reference] if asked.reference else None,
                 suite=load_suite(BATTERY),
-                spelled=spelling(store),
             )
-        made += found or [Result(text, "", "", "", "", None, note=_nothing(text))]
+        made += found or [MultiRunScore(text, "", "", "", "", None, note=_nothing(text))]
     return made
 
 
@@ -76,7 +75,7 @@ def _nothing(text: str) -> str:
     return "the store holds no runs that this is a score of"
 
 
-def show_results(found: Sequence[Result], *, csv: bool, latex: bool, json: bool) -> None:
+def show_results(found: Sequence[MultiRunScore], *, csv: bool, latex: bool, json: bool) -> None:
     """One line for each score."""
     if json or csv:
         records = [each.record() for each in found]
@@ -88,7 +87,7 @@ def show_results(found: Sequence[Result], *, csv: bool, latex: bool, json: bool)
         err.print("a score without a value says in its note what is in the way")
 
 
-def with_several(records: list[dict[str, object]], found: Sequence[Result], *, csv: bool) -> None:
+def with_several(records: list[dict[str, object]], found: Sequence[MultiRunScore], *, csv: bool) -> None:
     """Adds scores of several runs to the records of single ones, which a CSV file cannot hold."""
     if csv:
         raise Misuse(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from holdfast.boards.entries import Board, Cell
+    from holdfast.boards.entries import Board, BoardCell
     from holdfast.core.suites import Suite
     from holdfast.core.table import Table
     from holdfast.core.types import Score
@@ -58,7 +58,7 @@ def own_models(benchmark: str, store: Store) -> Table | None:
     return table({key: score.value for key, score in scores.items()}, counts=counts, source="measured here")
 
 
-def measured_score(cell: Cell) -> Score | None:
+def measured_score(cell: BoardCell) -> Score | None:
     """What was measured here of a cell, whichever source it shows."""
     if cell.origin == "measured":
         return cell.score
@@ -67,19 +67,18 @@ def measured_score(cell: Cell) -> Score | None:
 
 def store_board(suite: Suite, store: Store, *, sort: str | None = None) -> Board:
     """The board of a suite with the runs of a store; those whose rows cannot be used are told and left out."""
-    from holdfast.boards.suite_board import board
+    from holdfast.boards.suite_board import suite_board
     from holdfast.site.site_store import SiteStore
     from holdfast.store.files import Unusable
 
-    spelled = spelling(store)
     try:
-        return board(suite, store, sort=sort, spelled=spelled)
+        return suite_board(suite, store, sort=sort)
     except Unusable:
         readable = SiteStore(store)
         readable.without_damage()
         for problem in readable.problems.values():
             store.left_aside(problem)
-        return board(suite, readable, sort=sort, spelled=spelled)
+        return suite_board(suite, readable, sort=sort)
 
 
 def joined(one: Table, other: Table | None) -> Table:
@@ -98,20 +97,6 @@ def joined(one: Table, other: Table | None) -> Table:
                     sources[model, setting] = table.source_of(model, setting)
     order = sorted(cells, key=lambda key: one.settings.index(key[1]))
     return grid({key: cells[key] for key in order}, counts=counts, facts=one.facts, sources=dict(sources))
-
-
-def spelling(store: Store) -> Callable[[str], str]:
-    """How the scenarios of a suite are written in rows; a store without rows needs no components for it."""
-    known = {footer.scenario for footer in store.footers().values()}
-
-    def spelled(text: str) -> str:
-        if not known or text in known:
-            return text
-        from holdfast.core.registry import registry
-
-        return str(registry.scenario(text))
-
-    return spelled
 
 
 def print_matrix(outcomes: list[Outcome]) -> None:

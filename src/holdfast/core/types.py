@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
@@ -117,11 +117,61 @@ class Classifier(Protocol):
     def __call__(self, images: Tensor) -> Tensor: ...
 
 
+class BatchLengths(Protocol):
+    """The batch lengths that a model is best asked with."""
+
+    def fit(self, count: int, passes: int = 1) -> int:
+        """The length for so many samples, which are about to take so many passes."""
+        ...
+
+
+class ExactVersion(Protocol):
+    """A model in full precision, asked in few batch lengths."""
+
+    @property
+    def lengths(self) -> BatchLengths: ...
+
+    def __call__(self, images: Tensor) -> Tensor: ...
+
+
+class FastVersion(Protocol):
+    """A quicker version of a model in lower precision: for gradients and a first opinion, never for scores.
+
+    `error`: by how much the lead of one class over another may be off. `weak`: the parts of attacks that it was found
+    too weak for. `exact`: the model itself; None where it has no preferred batch lengths. `records`: whether a loop may
+    record its steps as CUDA graphs, which it keeps in `replays`.
+    """
+
+    error: float = 0.0
+    weak: frozenset[Hashable] = frozenset()
+    exact: ExactVersion | None = None
+    lengths: BatchLengths | None = None
+    records: bool = False
+    replays: object = None
+
+    def __call__(self, images: Tensor) -> Tensor: ...
+
+    def improve(self, length: int, *, gradients: bool) -> None:  # noqa: ARG002 - most versions stay as they are
+        """Called between two rounds of steps, with the number of samples in the batch."""
+        return
+
+
+@runtime_checkable
+class HasFastVersion(Protocol):
+    """A classifier that may have a fast version."""
+
+    fast: FastVersion | None
+
+
+def fast_version_of(model: Classifier) -> FastVersion | None:
+    return model.fast if isinstance(model, HasFastVersion) else None
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Images (float32, NCHW, in [0, 1]) with their labels and ids.
 
-    `logits` is what the model said of these very images in an earlier cell of the same job, where it was asked.
+    `logits` are the model's for these very images, where an earlier run of the same job computed them.
     """
 
     images: Tensor
@@ -132,10 +182,14 @@ class Batch:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def take(self, rows: Tensor) -> Batch:
+        """Only these samples, without their logits."""
+        return Batch(self.images[rows], self.labels[rows], tuple(self.ids[i] for i in rows.tolist()))
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class Changed:
-    """What a change made of a batch. All tensors are per sample.
+    """The images that a change made of a batch, with what is known of them. All tensors are per sample.
 
     `size` is the size of the perturbation in the threat's own units, `radius` the smallest radius that broke the
     sample (sweeps and minimal attacks), `reasons` why a sample failed, by position. For the footer: `facts`, provenance
@@ -150,6 +204,42 @@ class Changed:
     backwards: Tensor | None = None
     facts: dict[str, str] = field(default_factory=dict)
     tallies: dict[str, int] = field(default_factory=dict)
+
+    def then(self, later: Changed) -> Changed:
+        """Both changes taken together: passes add up, sizes and radii are those of the last change that has any."""
+        return Changed(
+            later.images,
+            size=self.size if later.size is None else later.size,
+            radius=self.radius if later.radius is None else later.radius,
+            reasons=self.reasons | later.reasons,
+            forwards=_sum(self.forwards, later.forwards),
+            backwards=_sum(self.backwards, later.backwards),
+            facts=self.facts | later.facts,
+            tallies=added(self.tallies, later.tallies),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class AttackResult(Changed):
+    """What an attack made of a batch. `broken` is its own view: the run scores the images again in full precision.
+
+    `variable` is the threat's variable at the end, for a later attack to start from.
+    """
+
+    size: Tensor
+    broken: Tensor
+    forwards: Tensor
+    backwards: Tensor
+    variable: Tensor | None = None
+
+
+def added(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+    """Counts of both, by name."""
+    return one | {name: one.get(name, 0) + count for name, count in other.items()}
+
+
+def _sum(one: Tensor | None, other: Tensor | None) -> Tensor | None:
+    return other if one is None else one if other is None else one + other
 
 
 @dataclass(frozen=True, slots=True)

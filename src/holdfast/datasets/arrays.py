@@ -15,10 +15,10 @@ from holdfast.core.damage import DAMAGED
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import register
 from holdfast.datasets.in_memory import InMemory, Pixels, in_memory, numbered
-from holdfast.datasets.label_maps import MOST_CLASSES, labelled
+from holdfast.datasets.label_maps import MOST_CLASSES, map_labels
 
 Layout = Literal["auto", "nhwc", "nchw"]
-Found = dict[str, NDArray[Any]]
+ArraysByRole = dict[str, NDArray[Any]]
 NAMES = {"images": ("images", "x", "X"), "labels": ("labels", "y"), "ids": ("ids",), "classes": ("classes",)}
 CHANNELS = (1, 3)
 MOST_PACKED, SPARE = 1100, 1 << 16  # deflate makes 1,032 bytes of one at most
@@ -38,63 +38,63 @@ def arrays(
     CIFAR-10-C), and the stem of `test-images.npy` and `test-labels.npy`. `answers=1000` says that labels are the class
     numbers of a model of 1,000 classes; it also takes what `folder` takes.
     """
-    place = Path(path).expanduser()
-    found = _read(place)
+    file = Path(path).expanduser()
+    content = _read(file)
     for needed in ("images", "labels"):
-        if needed not in found:
+        if needed not in content:
             raise HoldfastError(
-                f"{place} has no {needed}", hint=f"name that array {' or '.join(f'`{n}`' for n in NAMES[needed])}"
+                f"{file} has no {needed}", hint=f"name that array {' or '.join(f'`{n}`' for n in NAMES[needed])}"
             )
-    pixels = channels_first(found["images"], layout, place)
-    labels = whole_labels(found["labels"], place)
-    classes = _words(found["classes"], "classes", place) if "classes" in found else None
-    ids = _words(found["ids"], "ids", place) if "ids" in found else None
-    made = in_memory(
-        place.stem if place.suffix in (".npz", ".npy") else place.resolve().name,
+    pixels = channels_first(content["images"], layout, file)
+    labels = whole_labels(content["labels"], file)
+    classes = _words(content["classes"], "classes", file) if "classes" in content else None
+    ids = _words(content["ids"], "ids", file) if "ids" in content else None
+    dataset = in_memory(
+        file.stem if file.suffix in (".npz", ".npy") else file.resolve().name,
         pixels,
         labels,
         ids=ids or numbered(range(len(pixels)), width=len(str(max(0, len(pixels) - 1)))),
         classes=classes or numbered(range(int(labels.max(initial=0)) + 1), width=1),
-        source=str(place),
+        source=str(file),
     )
-    known = labelled(made.labels, made.card.classes, answers, str(place))
-    return InMemory(known.on(made.card), made.ids, known.labels, made.pixels)
+    known = map_labels(dataset.labels, dataset.card.classes, answers, str(file))
+    return InMemory(known.on_card(dataset.card), dataset.ids, known.labels, dataset.pixels)
 
 
-def channels_first(images: NDArray[Any], layout: Layout, place: Path) -> Pixels:
+def channels_first(images: NDArray[Any], layout: Layout, file: Path) -> Pixels:
     """The same images as NCHW, without a copy."""
     if images.dtype != np.uint8 and images.dtype.kind != "f":
         raise HoldfastError(
-            f"images must be uint8, or floats in [0, 1], got {images.dtype} in {place}",
+            f"images must be uint8, or floats in [0, 1], got {images.dtype} in {file}",
             hint="save them with `.astype(numpy.uint8)`",
         )
     if images.ndim == 3:
         return images[:, None]
     if images.ndim != 4:
-        raise HoldfastError(f"images must be NHWC, NCHW or NHW, got the shape {images.shape} in {place}")
+        raise HoldfastError(f"images must be NHWC, NCHW or NHW, got the shape {images.shape} in {file}")
     last, first = images.shape[3] in CHANNELS, images.shape[1] in CHANNELS
     if layout == "auto" and last == first:
         raise HoldfastError(
-            f"the shape {images.shape} in {place} does not tell where the channels are",
+            f"the shape {images.shape} in {file} does not tell where the channels are",
             hint="say it: `layout=nhwc` or `layout=nchw`",
         )
     return images.transpose(0, 3, 1, 2) if layout == "nhwc" or (layout == "auto" and last) else images
 
 
-def whole_labels(labels: NDArray[Any], place: Path) -> NDArray[np.int64]:
+def whole_labels(labels: NDArray[Any], file: Path) -> NDArray[np.int64]:
     """Labels as whole numbers from 0; an (n, 1) column is flattened."""
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise HoldfastError(
-            f"labels must be whole numbers, one per image, got {labels.dtype} of shape {labels.shape} in {place}",
+            f"labels must be whole numbers, one per image, got {labels.dtype} of shape {labels.shape} in {file}",
             hint="save class indices, like `labels.astype(numpy.int64)`; for one-hot rows take `labels.argmax(1)`",
         )
     if labels.size and labels.min() < 0:
-        raise HoldfastError(f"labels must not be negative, got {labels.min()} in {place}", hint="labels count from 0")
+        raise HoldfastError(f"labels must not be negative, got {labels.min()} in {file}", hint="labels count from 0")
     if labels.size and labels.max() >= MOST_CLASSES:
         raise HoldfastError(
-            f"the label {labels.max()} in {place} is too large: a dataset has at most {MOST_CLASSES:,} classes",
+            f"the label {labels.max()} in {file} is too large: a dataset has at most {MOST_CLASSES:,} classes",
             hint="labels count the classes from 0, without gaps",
         )
     return labels.astype(np.int64)
@@ -149,30 +149,30 @@ def _unreadable(file: Path, problem: Exception) -> HoldfastError:
     return HoldfastError(f"{file} cannot be read: {problem}")
 
 
-def _read(place: Path) -> Found:
-    if place.suffix == ".npz" and place.is_file():
-        content = load_npz(place)
+def _read(file: Path) -> ArraysByRole:
+    if file.suffix == ".npz" and file.is_file():
+        content = load_npz(file)
         named = {
             role: [content[name] for name in names if name in content and content[name].ndim]
             for role, names in NAMES.items()
         }
         return {role: given[0] for role, given in named.items() if given}
-    files = _npy_files(place)
+    files = _npy_files(file)
     return {role: load_numpy(file) for role, file in files.items() if file.is_file()}
 
 
-def _npy_files(place: Path) -> dict[str, Path]:
-    if place.is_dir():
-        return {role: place / f"{role}.npy" for role in NAMES}
-    if place.suffix == ".npy" and place.is_file():
-        return {role: place if role == "images" else place.parent / f"{role}.npy" for role in NAMES}
-    stem = {role: place.with_name(f"{place.name}-{role}.npy") for role in NAMES}
+def _npy_files(file: Path) -> dict[str, Path]:
+    if file.is_dir():
+        return {role: file / f"{role}.npy" for role in NAMES}
+    if file.suffix == ".npy" and file.is_file():
+        return {role: file if role == "images" else file.parent / f"{role}.npy" for role in NAMES}
+    stem = {role: file.with_name(f"{file.name}-{role}.npy") for role in NAMES}
     if stem["images"].is_file():
         return stem
-    raise Misuse(f"there are no arrays at {place}", hint="give an .npz, or a folder with images.npy and labels.npy")
+    raise Misuse(f"there are no arrays at {file}", hint="give an .npz, or a folder with images.npy and labels.npy")
 
 
-def _words(words: NDArray[Any], what: str, place: Path) -> tuple[str, ...]:
+def _words(words: NDArray[Any], what: str, file: Path) -> tuple[str, ...]:
     if words.ndim != 1 or words.dtype.kind not in "UiuS":
-        raise HoldfastError(f"{what} must be strings, got {words.dtype} of shape {words.shape} in {place}")
+        raise HoldfastError(f"{what} must be strings, got {words.dtype} of shape {words.shape} in {file}")
     return tuple(word.decode() if isinstance(word, bytes) else str(word) for word in words.tolist())

@@ -6,24 +6,23 @@ import functools
 import io
 import tarfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 import numpy as np
 
 from holdfast.core.errors import HoldfastError, Misuse
-from holdfast.core.labels import LabelMap
 from holdfast.core.types import DatasetCard
 from holdfast.datasets.downloads import Download
 from holdfast.datasets.folder import image_files, spelled
-from holdfast.datasets.image_files import SUFFIXES, Encoded, Framing, Opened, listing_digest
-from holdfast.datasets.in_memory import repeated
+from holdfast.datasets.image_files import SUFFIXES, Framing, ImageFiles, Opened, listing_digest
+from holdfast.datasets.in_memory import first_duplicate
 
 SHOWN = 5
 
 
-class Part(NamedTuple):
+class TarMember(NamedTuple):
     """A file inside a tar: where its bytes begin, and how many there are."""
 
     archive: Path
@@ -36,29 +35,29 @@ class Part(NamedTuple):
             return io.BytesIO(file.read(self.length))
 
 
-class Piece(NamedTuple):
-    """An image file by the name of its folder and its own; `folder` is empty where files lie flat."""
+class ImageFile(NamedTuple):
+    """An image file by the name of its folder and its own; `folder` is empty where files are in no folder."""
 
     folder: str
     name: str
     size: int
-    where: Path | Part
+    where: Path | TarMember
 
     @property
     def id(self) -> str:
         return f"{self.folder}/{self.name}" if self.folder else self.name
 
     def opened(self) -> Opened:
-        return self.where.opened() if isinstance(self.where, Part) else self.where
+        return self.where.opened() if isinstance(self.where, TarMember) else self.where
 
 
-def pieces_in(place: Path, inside: str = "") -> list[Piece]:
+def image_files_in(path: Path, inside: str = "") -> list[ImageFile]:
     """The images of a folder or a tar, by folder and name; `inside`: only those below that path."""
-    found = _in_tar(place, inside) if place.is_file() else _in_folder(place / inside if inside else place)
-    return sorted(found, key=lambda piece: (piece.folder, piece.name))
+    images = _in_tar(path, inside) if path.is_file() else _in_folder(path / inside if inside else path)
+    return sorted(images, key=lambda image: (image.folder, image.name))
 
 
-def place_of(
+def locate_images(
     download: Download, names: Sequence[str], expected: Collection[str], *, tars: Sequence[str] | None = None
 ) -> Path:
     """The folder or tar that holds a dataset's class folders, one of which is `expected`, under one of these names.
@@ -66,7 +65,7 @@ def place_of(
     Tars have the names of folders unless given.
     """
     tars = names if tars is None else tars
-    for root in (download.folder, *download.places):
+    for root in (download.folder, *download.roots):
         for folder in (*(root / name for name in names), root):
             if any((folder / name).is_dir() for name in expected):
                 return folder
@@ -84,44 +83,44 @@ def _has_others(download: Download, names: Collection[str]) -> bool:
     """Whether other variants of a dataset lie there, so that this one is not misplaced but absent."""
     files = [file.name for form in download.forms for file in form.files]
     others = {*download.folders, *files} - {name + end for name in names for end in ("", ".tar", ".tar.gz")}
-    return any((root / other).exists() for root in (download.folder, *download.places) for other in others)
+    return any((root / other).exists() for root in (download.folder, *download.roots) for other in others)
 
 
 def misplaced(download: Download, name: str, layout: str) -> HoldfastError:
-    """The error for a dataset that was not found: because it is not here, or lies there in no layout that is known."""
+    """The error for a dataset whose images were not found: they are not here, or in an unknown layout."""
     there = download.folder.iterdir() if download.folder.is_dir() else ()
-    found = sorted(inner.name for inner in there if inner.name[0] != "." and inner.suffix != ".part")
-    if not found:
+    names = sorted(inner.name for inner in there if inner.name[0] != "." and inner.suffix != ".part")
+    if not names:
         return download.missing(name)
     return HoldfastError(
-        f"{download.folder} is not laid out as `{download.name}`: it holds {_some(found)}", hint=layout
+        f"{download.folder} is not laid out as `{download.name}`: it holds {_some(names)}", hint=layout
     )
 
 
-def _in_folder(place: Path) -> Iterator[Piece]:
-    if not place.is_dir():
-        raise HoldfastError(f"there is no folder {place}")
-    for folder in (place, *(inner for inner in place.iterdir() if inner.is_dir() and inner.name[0] != ".")):
-        name = "" if folder == place else spelled(folder.name, place)
+def _in_folder(path: Path) -> Iterator[ImageFile]:
+    if not path.is_dir():
+        raise HoldfastError(f"there is no folder {path}")
+    for folder in (path, *(inner for inner in path.iterdir() if inner.is_dir() and inner.name[0] != ".")):
+        name = "" if folder == path else spelled(folder.name, path)
         for file in image_files(folder):
-            yield Piece(name, spelled(file.name, folder), file.stat().st_size, file)
+            yield ImageFile(name, spelled(file.name, folder), file.stat().st_size, file)
 
 
-def _in_tar(archive: Path, inside: str) -> Iterator[Piece]:
+def _in_tar(archive: Path, inside: str) -> Iterator[ImageFile]:
     about = archive.stat()
     for name, start, length in _members(archive, about.st_size, about.st_mtime_ns):
         *above, folder, own = ("", *PurePosixPath(name).parts)
         below = "/".join(above).removeprefix("/")
         if not inside or below == inside or below.endswith(f"/{inside}"):
-            yield Piece(spelled(folder, archive), spelled(own, archive), length, Part(archive, start, length))
+            yield ImageFile(spelled(folder, archive), spelled(own, archive), length, TarMember(archive, start, length))
 
 
 @functools.lru_cache(maxsize=4)
 def _members(archive: Path, size: int, time: int) -> tuple[tuple[str, int, int], ...]:  # noqa: ARG001 - part of the key
-    """Names of the image files of a tar with their places; a tar of a million files takes a minute, once."""
+    """Names of the image files of a tar with their positions; a tar of a million files takes a minute, once."""
     try:
         with tarfile.open(archive, "r:") as tar:
-            found = tuple(
+            members = tuple(
                 (member.name, member.offset_data, member.size)
                 for member in tar
                 if member.isfile() and member.name.lower().endswith(SUFFIXES) and "/." not in f"/{member.name}"[2:]
@@ -132,9 +131,9 @@ def _members(archive: Path, size: int, time: int) -> tuple[tuple[str, int, int],
         why = "is compressed" if packed else f"is no tar, or not whole: {problem}"
         hint = "unpack it" if packed else "get it again"
         raise HoldfastError(f"{archive} {why}", hint=f"{hint}: `tar -xf {archive.name}`") from problem
-    if found and found[-1][1] + found[-1][2] > size:
+    if members and members[-1][1] + members[-1][2] > size:
         raise HoldfastError(f"{archive} is not whole: its last file goes beyond its end", hint="get it again")
-    return found
+    return members
 
 
 def _some(names: Sequence[str]) -> str:
@@ -143,7 +142,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Selection:
     """Which images are taken: those a file lists, one id per line, in its order; of them, or of all, the first ones."""
 
     ids: str | None = None
@@ -154,89 +153,68 @@ class Choice:
             raise Misuse(f"`first` is 1 or more, got {self.first}")
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a set is to be: its name and classes, the label of each folder, how its images are framed.
+def checked_dataset(
+    card: DatasetCard,
+    labels: Mapping[str, int],
+    files: Sequence[ImageFile],
+    path: Path,
+    selection: Selection,
+    *,
+    framing: Framing,
+    known: Collection[str] = (),
+) -> ImageFiles:
+    """The dataset, checked: every folder a class, every class a folder, no id twice.
 
-    `known` are folders that may lie there besides those with a label; `size` is the side of every image.
+    `labels` are those of the folders; `known` are folders that may be there besides.
     """
-
-    name: str
-    classes: tuple[str, ...]
-    labels: Mapping[str, int]
-    framing: Framing
-    size: int
-    known: Collection[str] = ()
-    answers: LabelMap | None = None
-    reference: str = ""
-    licence: str = ""
-    source: str = ""
-
-
-def pictures(plan: Plan, pieces: Sequence[Piece], place: Path, choice: Choice) -> Encoded:
-    """The dataset, checked: every folder a class, every class a folder, no id twice."""
-    named = {*plan.labels, *plan.known}
-    stray = next((piece for piece in pieces if piece.folder not in named), None)
+    named = {*labels, *known}
+    stray = next((file for file in files if file.folder not in named), None)
     if stray is not None:
         raise HoldfastError(
-            f"{place} is not laid out as `{plan.name}`: {stray.id} lies in no class folder",
-            hint=f"its class folders are named like `{next(iter(plan.labels))}`",
+            f"{path} is not laid out as `{card.name}`: {stray.id} lies in no class folder",
+            hint=f"its class folders are named like `{next(iter(labels))}`",
         )
-    kept = [piece for piece in pieces if piece.folder in plan.labels]
-    twice = repeated([piece.id for piece in kept])
+    kept = [file for file in files if file.folder in labels]
+    twice = first_duplicate([file.id for file in kept])
     if twice is not None:
-        raise HoldfastError(f"two files of {place} have the id `{twice}`", hint="remove or rename one of them")
-    if choice.ids is None:
-        _refuse_gaps(plan, kept, place)
-    else:
-        kept = listed(kept, Path(choice.ids).expanduser(), place)
-    return encoded(plan, kept[: choice.first])
+        raise HoldfastError(f"two files of {path} have the id `{twice}`", hint="remove or rename one of them")
+    if selection.ids is not None:
+        kept = selected_by_file(kept, Path(selection.ids).expanduser(), path)
+    elif absent := labels.keys() - {file.folder for file in kept}:
+        first = next(folder for folder in labels if folder in absent)
+        raise HoldfastError(
+            f"{path} has no images for {len(absent)} of the {len(labels)} class folders of `{card.name}`, "
+            f"`{first}` first",
+            hint="the set is not whole: get it again, or choose images with `ids=FILE`",
+        )
+    kept = kept[: selection.first]
+    return dataset_of(card, kept, [file.id for file in kept], [labels[file.folder] for file in kept], framing)
 
 
-def encoded(plan: Plan, pieces: Sequence[Piece], *, ids: Sequence[str] = (), labels: Sequence[int] = ()) -> Encoded:
-    """The dataset of these files; ids and labels are those of their folders unless given."""
-    ids = tuple(ids) or tuple(piece.id for piece in pieces)
-    labels = labels or [plan.labels[piece.folder] for piece in pieces]
-    card = DatasetCard(
-        name=plan.name,
-        classes=plan.classes,
-        channels=plan.framing.channels,
-        size=(plan.size, plan.size),
-        fingerprint=listing_digest(zip(ids, labels, (piece.size for piece in pieces), strict=True)),
-        licence=plan.licence,
-        source=plan.source,
-        answers=plan.answers,
-        reference=plan.reference,
-    )
-    return Encoded(card, ids, np.asarray(labels, dtype=np.int64), lambda i: pieces[i].opened(), plan.framing)
+def dataset_of(
+    card: DatasetCard, files: Sequence[ImageFile], ids: Sequence[str], labels: Sequence[int], framing: Framing
+) -> ImageFiles:
+    """The dataset of these files; its card gets the fingerprint of ids, labels and sizes in bytes."""
+    facts = zip(ids, labels, (file.size for file in files), strict=True)
+    card = replace(card, fingerprint=listing_digest(facts))
+    return ImageFiles(card, tuple(ids), np.asarray(labels, dtype=np.int64), lambda i: files[i].opened(), framing)
 
 
-def listed(pieces: Sequence[Piece], file: Path, place: Path) -> list[Piece]:
+def selected_by_file(files: Sequence[ImageFile], file: Path, path: Path) -> list[ImageFile]:
     """The images that a file lists, in its order."""
     if not file.is_file():
         raise Misuse(f"there is no list of ids at {file}")
     ids = [line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
-    twice = repeated(ids)
+    twice = first_duplicate(ids)
     if twice is not None:
-        raise HoldfastError(f"the id `{twice}` stands twice in {file}", hint="an id names one image")
-    by_id = {piece.id: piece for piece in pieces}
+        raise HoldfastError(f"the id `{twice}` appears twice in {file}", hint="an id names one image")
+    by_id = {file.id: file for file in files}
     missing = [name for name in ids if name not in by_id]
     alike = f"ids look like `{next(iter(by_id), 'class/name.jpg')}`"
     if not ids:
         raise HoldfastError(f"{file} lists no images", hint=alike)
     if missing:
         raise HoldfastError(
-            f"{len(missing)} of the {len(ids)} images in {file} are not in {place}, `{missing[0]}` first", hint=alike
+            f"{len(missing)} of the {len(ids)} images in {file} are not in {path}, `{missing[0]}` first", hint=alike
         )
     return [by_id[name] for name in ids]
-
-
-def _refuse_gaps(plan: Plan, pieces: Sequence[Piece], place: Path) -> None:
-    there = {piece.folder for piece in pieces}
-    gone = [folder for folder in plan.labels if folder not in there]
-    if gone:
-        raise HoldfastError(
-            f"{place} has no images for {len(gone)} of the {len(plan.labels)} class folders of `{plan.name}`, "
-            f"`{gone[0]}` first",
-            hint="the set is not whole: get it again, or choose images with `ids=FILE`",
-        )

@@ -48,13 +48,13 @@ class DiagViB:
     def images(self, index: Sequence[int]) -> Images:
         import torch
 
-        places = np.asarray(index, dtype=np.int64)
-        outlines = self._outlines(self.shapes[places].tolist())
+        positions = np.asarray(index, dtype=np.int64)
+        outlines = self._outlines(self.shapes[positions].tolist())
         failed = {i: outline for i, outline in enumerate(outlines) if isinstance(outline, str)}
         nothing = np.zeros((canvas_side(self.factors),) * 2, dtype=bool)
         masks = np.stack([nothing if isinstance(outline, str) else outline for outline in (*outlines, nothing)])[:-1]
-        noise = Noise.of(self.seed, [self.ids[place] for place in places])
-        return Images(torch.from_numpy(drawn(masks, self.factors, noise)), failed)
+        noise = Noise.of(self.seed, [self.ids[environment] for environment in positions])
+        return Images(torch.from_numpy(draw_shapes(masks, self.factors, noise)), failed)
 
     def _outlines(self, shapes: list[int]) -> list[NDArray[np.bool_] | str]:
         new = [shape for shape in dict.fromkeys(shapes) if shape not in self.outlines]
@@ -87,7 +87,7 @@ def diagvib(
 
     `env` is an environment of the posterior agreement paper: train0, train1, val0, val1, test0 … test5 (each test
     shifts one factor more), select-train0|1 and the validation variants zero, idval, mixval, maxmixval, oodval, each
-    with 0 or 1 and optionally `-npair`; or five places [hue,lightness,texture,position,scale], with `split`. Sample i
+    with 0 or 1 and optionally `-npair`; or five indices [hue,lightness,texture,position,scale], with `split`. Sample i
     of val0 and val1, and of every test environment, shows the same digit under the same id; train0 and train1, and the
     `-npair` variants, draw digits of their own. `n` defaults to 40,000, 20,000 or 10,000. `shapes` are labels of the
     source: [4,9], or [1,4,7,9] in the environments of model selection. `opportunity` (zgo, 1-cgo, 2-cgo, 3-cgo, zso)
@@ -97,34 +97,44 @@ def diagvib(
     images; lightness, scale and the cells of positions are our numbers in the published order. Shapes and
     textures are drawn by keyed noise.
     """
-    place = (
-        environments.environment(env, shortcut=shortcut) if isinstance(env, str) else environments.custom(env, split)
+    environment = (
+        environments.named_environment(env, shortcut=shortcut)
+        if isinstance(env, str)
+        else environments.custom(env, split)
     )
-    chosen = shapes or place.shapes
+    chosen = shapes or environment.shapes
     if len(set(chosen)) != len(chosen):
         raise Misuse(f"`shapes` names one twice: {list(chosen)}")
-    count = environments.SIZES[place.split] if n is None else n
+    count = environments.SIZES[environment.split] if n is None else n
     if count < 1:
         raise Misuse(f"`n` must be at least 1, got {count}")
-    data, whole = _source(source, place.split)
-    pools = {shape: _pool(data, shape, place.split, whole=whole) for shape in chosen}
-    seen = environments.seen_shapes(chosen, place.side, opportunity)
-    names = numbered(range(count), width=5, prefix=f"{place.draw}-")
+    data, whole = _source(source, environment.split)
+    pools = {shape: _pool(data, shape, environment.split, whole=whole) for shape in chosen}
+    seen = environments.seen_shapes(chosen, environment.side, opportunity)
+    names = numbered(range(count), width=5, prefix=f"{environment.draw}-")
     digits = _in_turn([pools[shape] for shape in seen], Noise.of(seed, names))
-    facts = [VERSION, data.card.fingerprint, list(place.factors), list(chosen), list(seen), place.draw, whole]
+    facts = [
+        VERSION,
+        data.card.fingerprint,
+        list(environment.factors),
+        list(chosen),
+        list(seen),
+        environment.draw,
+        whole,
+    ]
     card = DatasetCard(
-        name=f"diagvib-{env}" if isinstance(env, str) else f"diagvib-{place.split}",
+        name=f"diagvib-{env}" if isinstance(env, str) else f"diagvib-{environment.split}",
         classes=tuple(data.card.classes[shape] for shape in chosen),
         channels=3,
         size=(SIDE, SIDE),
         fingerprint=digest([*facts, count, seed]),
         licence=data.card.licence,
-        source=f"{data.card.name}: {place.factors}",
+        source=f"{data.card.name}: {environment.factors}",
         reference=_reference(source, env, chosen, n, seed),
     )
     ids = tuple(f"{name}/{data.ids[digit]}" for name, digit in zip(names, digits, strict=True))
     labels = np.array([chosen.index(shape) for shape in data.labels[digits]], dtype=np.int64)
-    return DiagViB(card, ids, labels, data, digits, place.factors, seed)
+    return DiagViB(card, ids, labels, data, digits, environment.factors, seed)
 
 
 def outline(image: NDArray[np.uint8], factors: Factors) -> NDArray[np.bool_] | None:
@@ -139,7 +149,7 @@ def outline(image: NDArray[np.uint8], factors: Factors) -> NDArray[np.bool_] | N
     return canvas
 
 
-def drawn(masks: NDArray[np.bool_], factors: Factors, noise: Noise) -> NDArray[np.uint8]:
+def draw_shapes(masks: NDArray[np.bool_], factors: Factors, noise: Noise) -> NDArray[np.uint8]:
     """The images of some outlines: two colours blended by a crop of texture, on grey."""
     side = masks.shape[1]
     chance = noise.uniform("hue", (2,)).double().numpy()
@@ -191,8 +201,8 @@ def _source(text: str, split: Split) -> tuple[Dataset, bool]:
     parsed = parse_ref(text)
     entry = registry.entry("dataset", parsed.name)
     whole = all(parameter.name != "split" for parameter in entry.parameters) or "split" in parsed.keywords
-    wanted = "test" if split == "test" else "train"
-    full = text if whole else f"{text}{',' if ':' in text else ':'}split={wanted}"
+    split_name = "test" if split == "test" else "train"
+    full = text if whole else f"{text}{',' if ':' in text else ':'}split={split_name}"
     data: Dataset = registry.build(registry.bind("dataset", full))
     if data.card.channels != 1:
         raise Misuse(f"`diagvib` draws from grey images, those of `{text}` have {data.card.channels} channels")

@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import os
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, cast
@@ -47,7 +47,7 @@ class Mirror:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One set of files that a dataset may come as."""
+    """One set of files that a dataset may come as; `form` makes one."""
 
     files: tuple[File, ...]
     mirrors: tuple[Mirror, ...] = ()
@@ -55,15 +55,15 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """A dataset's files: its forms in order of preference, and folders beside the data root that may hold them.
+    """A dataset's files: its forms in order of preference, and where they may be.
 
-    `folders` are the names under which its images may lie unpacked. Where no mirror may or can be used, `by_hand` says
-    what a person has to do.
+    `folders` are the names of its unpacked image folders. Where no mirror may or can be used, `by_hand` says what a
+    person has to do. `roots` are further folders that may hold the files, beside the one in the data home.
     """
 
     name: str
     forms: tuple[Form, ...]
-    places: tuple[Path, ...] = ()
+    roots: tuple[Path, ...] = ()
     megabytes: int = 0
     licence: str = ""
     folders: tuple[str, ...] = ()
@@ -103,18 +103,18 @@ class Download:
 
     def located(self, name: str) -> Path | None:
         """The file of that name, or the same with .gz."""
-        for place in (self.folder, *self.places):
-            for path in (place / name, place / f"{name}.gz"):
+        for root in (self.folder, *self.roots):
+            for path in (root / name, root / f"{name}.gz"):
                 if path.is_file():
                     return path
         return None
 
     def unpacked(self) -> Path | None:
-        """The place that holds the images' folders, where they lie unpacked."""
-        for place in (self.folder, *self.places):
+        """The root that holds the images' folders, where they are unpacked."""
+        for root in (self.folder, *self.roots):
             for name in self.folders:
-                if (place / name).is_dir() and next((place / name).iterdir(), None) is not None:
-                    return place
+                if (root / name).is_dir() and next((root / name).iterdir(), None) is not None:
+                    return root
         return None
 
     def required(self, name: str) -> Path:
@@ -136,8 +136,8 @@ class Download:
         )
 
 
-class Checked(NamedTuple):
-    """What `verify` found about one file."""
+class CheckedFile(NamedTuple):
+    """The state of one file after `verify_files`."""
 
     dataset: str
     file: str
@@ -150,9 +150,24 @@ class Checked(NamedTuple):
 catalogue: dict[str, Download] = {}
 
 
-def published(download: Download) -> Download:
-    """Puts a dataset's files into the catalogue of `holdfast data`."""
-    catalogue[download.name] = download
+def form(checksums: Mapping[str, str], *mirrors: Mirror | str) -> Form:
+    """Files by name with their checksums, and where to get them: a `Mirror`, or an address with `{name}` in it."""
+    files = tuple(File(name, checksum) for name, checksum in checksums.items())
+    return Form(files, tuple(Mirror(mirror) if isinstance(mirror, str) else mirror for mirror in mirrors))
+
+
+def register_download(
+    name: str,
+    *forms: Form,
+    megabytes: int = 0,
+    licence: str = "",
+    folders: tuple[str, ...] = (),
+    by_hand: str = "",
+    roots: tuple[Path, ...] = (),
+) -> Download:
+    """Puts a dataset's files into the catalogue of `holdfast data`; the arguments are the fields of `Download`."""
+    download = Download(name, forms, roots, megabytes, licence, folders, by_hand)
+    catalogue[name] = download
     return download
 
 
@@ -169,7 +184,7 @@ def is_offline() -> bool:
     return os.environ.get(OFFLINE, "").strip().lower() not in ("", "0", "false", "no")
 
 
-def verify(download: Download) -> list[Checked]:
+def verify_files(download: Download) -> list[CheckedFile]:
     """Every file of the forms that are here, against its checksum; those of the first form when nothing is here."""
     begun = [form for form in download.forms if any(download.located(file.name) for file in form.files)]
     return [_checked(download, file) for form in begun or download.forms[:1] for file in form.files]
@@ -202,15 +217,15 @@ def unpacked(path: Path) -> BinaryIO:
     return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
 
 
-def _checked(download: Download, file: File) -> Checked:
+def _checked(download: Download, file: File) -> CheckedFile:
     path = download.located(file.name)
     if path is None:
-        return Checked(download.name, file.name, "missing", download.folder / file.name, file.checksum, "")
+        return CheckedFile(download.name, file.name, "missing", download.folder / file.name, file.checksum, "")
     if not file.checksum:
-        return Checked(download.name, file.name, "unchecked", path, "", "")
+        return CheckedFile(download.name, file.name, "unchecked", path, "", "")
     got = checksum(path, file.checksum, packed=file.name.endswith(".gz"))
     state: Literal["ok", "damaged"] = "ok" if got == file.checksum else "damaged"
-    return Checked(download.name, file.name, state, path, file.checksum, got)
+    return CheckedFile(download.name, file.name, state, path, file.checksum, got)
 
 
 def builder(name: str) -> Callable[[Build], Build]:
@@ -223,7 +238,7 @@ def builder(name: str) -> Callable[[Build], Build]:
     return decorate
 
 
-def build(name: str, source: Path) -> tuple[Path, int]:
+def build_dataset(name: str, source: Path) -> tuple[Path, int]:
     """Makes a dataset where its loader looks for it; returns the folder and the number of images."""
     registry.discover("dataset")
     if name not in builders:

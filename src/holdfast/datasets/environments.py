@@ -26,7 +26,7 @@ SIZES: dict[Split, int] = {"train": 40_000, "val": 20_000, "test": 10_000}
 
 
 class Factors(NamedTuple):
-    """What an image looks like beside its shape, as places in the lists of names."""
+    """What an image looks like beside its shape, as indices into the lists of names."""
 
     hue: int
     lightness: int
@@ -35,7 +35,7 @@ class Factors(NamedTuple):
     scale: int
 
     def __str__(self) -> str:
-        return ", ".join(names[place] for names, place in zip(NAMES, self, strict=True))
+        return ", ".join(names[index] for names, index in zip(NAMES, self, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Environment:
 
     @property
     def draw(self) -> str:
-        """Names a drawing of digits: environments of one drawing show the same digits at the same places."""
+        """Names a drawing of digits: environments of one drawing show the same digits at the same positions."""
         return self.split if self.paired else f"{self.split}{self.side}"
 
 
@@ -90,39 +90,39 @@ ROLES: dict[Shortcut, dict[str, Factors]] = {
 UNPAIRED = "-npair"
 
 
-def environment(name: str, *, shortcut: Shortcut = "hue") -> Environment:
+def named_environment(name: str, *, shortcut: Shortcut = "hue") -> Environment:
     """The environment of that name."""
     known = environments(shortcut)
     if name not in known:
-        raise unknown("environment of diagvib", name, known, otherwise="give a name, or five places: env=[4,2,0,7,3]")
+        raise unknown("environment of diagvib", name, known, otherwise="give a name, or five indices: env=[4,2,0,7,3]")
     return known[name]
 
 
 def environments(shortcut: Shortcut = "hue") -> dict[str, Environment]:
     """All named environments."""
     two, four = (4, 9), (1, 4, 7, 9)
-    found = {f"train{side}": Environment("train", side, SHIFTED[side], two, paired=False) for side in (0, 1)}
-    found |= {f"val{side}": Environment("val", side, SHIFTED[side], two) for side in (0, 1)}
-    found |= {f"test{count}": Environment("test", count, factors, two) for count, factors in enumerate(SHIFTED)}
+    named = {f"train{side}": Environment("train", side, SHIFTED[side], two, paired=False) for side in (0, 1)}
+    named |= {f"val{side}": Environment("val", side, SHIFTED[side], two) for side in (0, 1)}
+    named |= {f"test{count}": Environment("test", count, factors, two) for count, factors in enumerate(SHIFTED)}
     roles = ROLES[shortcut]
     for side, role in enumerate(("first", "second")):
-        found[f"select-train{side}"] = Environment("train", side, roles[role], four, paired=False)
+        named[f"select-train{side}"] = Environment("train", side, roles[role], four, paired=False)
     for variant, pair in VARIANTS.items():
         for side, role in enumerate(pair):
-            found[f"{variant}{side}"] = Environment("val", side, roles[role], four)
-            found[f"{variant}{side}{UNPAIRED}"] = Environment("val", side, roles[role], four, paired=False)
-    return found
+            named[f"{variant}{side}"] = Environment("val", side, roles[role], four)
+            named[f"{variant}{side}{UNPAIRED}"] = Environment("val", side, roles[role], four, paired=False)
+    return named
 
 
 def custom(factors: Sequence[int], split: Split) -> Environment:
-    """An environment of one's own: places of hue, lightness, texture, position and scale."""
+    """An environment of one's own: indices of hue, lightness, texture, position and scale."""
     ranges = {field: len(names) for field, names in zip(Factors._fields, NAMES, strict=True)}
     fits = len(factors) == len(ranges) and all(
-        0 <= place < most for place, most in zip(factors, ranges.values(), strict=True)
+        0 <= index < most for index, most in zip(factors, ranges.values(), strict=True)
     )
     if not fits:
         within = ", ".join(f"{name} 0 to {most - 1}" for name, most in ranges.items())
-        raise Misuse(f"`env` has five places, {within}; got {list(factors)}")
+        raise Misuse(f"`env` has five indices, {within}; got {list(factors)}")
     return Environment(split, 0, Factors(*factors), (4, 9))
 
 

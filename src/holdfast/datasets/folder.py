@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import register
-from holdfast.core.types import DatasetCard, Images
-from holdfast.datasets.image_files import SUFFIXES, Framing, decoded_images, framed, image_size, listing_digest
-from holdfast.datasets.in_memory import repeated
-from holdfast.datasets.label_maps import labelled
-
-
-@dataclass(slots=True, eq=False)
-class Folder:
-    """Images in files; those that cannot be read are black and have a reason."""
-
-    card: DatasetCard
-    ids: Sequence[str]
-    labels: NDArray[np.int64]
-    files: tuple[Path, ...]
-    framing: Framing
-
-    def images(self, index: Sequence[int]) -> Images:
-        return decoded_images(self.card, self.ids, index, self.files.__getitem__, self.framing)
+from holdfast.core.types import DatasetCard
+from holdfast.datasets.image_files import (
+    SUFFIXES,
+    ImageFiles,
+    framing_of,
+    image_size,
+    listing_digest,
+)
+from holdfast.datasets.in_memory import first_duplicate
+from holdfast.datasets.label_maps import map_labels
 
 
 @register("dataset", "folder", tags=("yours",), later=("answers",))
@@ -41,7 +30,7 @@ def folder(
     resize: int | None = None,
     channels: Literal[1, 3] = 3,
     answers: int | str | tuple[int | str, ...] | None = None,
-) -> Folder:
+) -> ImageFiles:
     """Your own images: a folder with one folder of JPEG, PNG, WebP or BMP files per class.
 
     Sorted folder names are the labels, ids are `class/name.jpg`. The shorter side becomes `resize` (default: `size`),
@@ -50,18 +39,18 @@ def folder(
     file of them.
     """
     root = Path(path).expanduser()
-    framing = framed(channels, size, resize)
+    framing = framing_of(channels, size, resize)
     classes = _class_folders(root)
-    files = {name: image_files(place) for name, place in classes.items()}
-    empty = [name for name, found in files.items() if not found]
+    files = {name: image_files(folder_path) for name, folder_path in classes.items()}
+    empty = [name for name, images in files.items() if not images]
     if empty:
         raise HoldfastError(f"no images in the class folder `{empty[0]}` of {root}", hint=_empty_hint(root / empty[0]))
-    listed = tuple(file for found in files.values() for file in found)
+    listed = tuple(file for images in files.values() for file in images)
     ids = tuple(spelled(f"{file.parent.name}/{file.name}", root) for file in listed)
-    twice = repeated(ids)
+    twice = first_duplicate(ids)
     if twice is not None:
         raise HoldfastError(f"two files of {root} have the id `{twice}`", hint="rename one of them")
-    labels = np.repeat(np.arange(len(files), dtype=np.int64), [len(found) for found in files.values()])
+    labels = np.repeat(np.arange(len(files), dtype=np.int64), [len(images) for images in files.values()])
     card = DatasetCard(
         name=root.resolve().name,
         classes=tuple(classes),
@@ -70,8 +59,8 @@ def folder(
         fingerprint=listing_digest((name, file.stat().st_size) for name, file in zip(ids, listed, strict=True)),
         source=str(root),
     )
-    known = labelled(labels, card.classes, answers, str(root))
-    return Folder(known.on(card), ids, known.labels, listed, framing)
+    known = map_labels(labels, card.classes, answers, str(root))
+    return ImageFiles(known.on_card(card), ids, known.labels, listed.__getitem__, framing)
 
 
 def _class_folders(root: Path) -> dict[str, Path]:
@@ -80,30 +69,34 @@ def _class_folders(root: Path) -> dict[str, Path]:
     if not root.is_dir():
         other = "read arrays with `arrays:PATH`" if root.suffix in (".npz", ".npy") else "give a folder"
         raise Misuse(f"{root} is a file, not a folder", hint=other)
-    found = {spelled(place.name, root): place for place in root.iterdir() if place.is_dir() and place.name[0] != "."}
-    if not found:
+    folders = {
+        spelled(folder_path.name, root): folder_path
+        for folder_path in root.iterdir()
+        if folder_path.is_dir() and folder_path.name[0] != "."
+    }
+    if not folders:
         raise HoldfastError(
             f"no class folders in {root}", hint="put the images of each class into a folder named after the class"
         )
-    return dict(sorted(found.items()))
+    return dict(sorted(folders.items()))
 
 
-def image_files(place: Path) -> list[Path]:
+def image_files(folder_path: Path) -> list[Path]:
     """The image files right inside a folder, by name."""
-    found = (file for file in place.iterdir() if file.suffix.lower() in SUFFIXES and file.name[0] != ".")
-    return sorted((file for file in found if not file.is_dir()), key=lambda file: spelled(file.name, place))
+    images = (file for file in folder_path.iterdir() if file.suffix.lower() in SUFFIXES and file.name[0] != ".")
+    return sorted((file for file in images if not file.is_dir()), key=lambda file: spelled(file.name, folder_path))
 
 
-def _empty_hint(place: Path) -> str:
-    if any(inner.is_dir() for inner in place.iterdir()):
-        return f"it holds folders; did you mean `folder:{place}`?"
+def _empty_hint(folder_path: Path) -> str:
+    if any(inner.is_dir() for inner in folder_path.iterdir()):
+        return f"it holds folders; did you mean `folder:{folder_path}`?"
     return f"remove it, or add files that end in {', '.join(SUFFIXES)}"
 
 
-def spelled(name: str, place: Path) -> str:
+def spelled(name: str, folder_path: Path) -> str:
     """The name as every machine spells it: some file systems decompose accents."""
     try:
         name.encode()
     except UnicodeEncodeError:
-        raise HoldfastError(f"a name in {place} is not UTF-8: {name!r}", hint="rename it") from None
+        raise HoldfastError(f"a name in {folder_path} is not UTF-8: {name!r}", hint="rename it") from None
     return unicodedata.normalize("NFC", name)

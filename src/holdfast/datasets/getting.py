@@ -43,7 +43,7 @@ def quiet(what: str, done: int, total: int | None) -> None:
     """Progress that nobody watches."""
 
 
-def get(download: Download, *, force: bool = False, offline: bool = False, progress: Progress = quiet) -> Got:
+def get_files(download: Download, *, force: bool = False, offline: bool = False, progress: Progress = quiet) -> Got:
     """Brings the files of a dataset here unless they are; `force` brings them again."""
     if download.bundled:
         return _bundled(download)
@@ -61,7 +61,7 @@ def get(download: Download, *, force: bool = False, offline: bool = False, progr
             hint=f"run without --offline and {OFFLINE}, or put {names} into {download.folder}",
         )
     download.folder.mkdir(parents=True, exist_ok=True)
-    said = []
+    failures = []
     with _alone(download.folder):
         if not force and is_whole(download):  # another process may have brought them while we waited
             return Got(download.name, download.home, None)
@@ -72,11 +72,11 @@ def get(download: Download, *, force: bool = False, offline: bool = False, progr
                 try:
                     _deliver(download, form, mirror, progress)
                 except MirrorFailed as failure:
-                    said.append(f"  {mirror.where}: {failure}")
+                    failures.append(f"  {mirror.where}: {failure}")
                 else:
                     return Got(download.name, download.folder, mirror.where)
     raise HoldfastError(
-        "\n".join([f"no mirror gave the files of `{download.name}`:", *said]),
+        "\n".join([f"no mirror gave the files of `{download.name}`:", *failures]),
         hint=f"put {names} into {download.folder} yourself, then run `holdfast data verify {download.name}`",
     )
 

@@ -16,9 +16,9 @@ from holdfast.core.errors import HoldfastError, Misuse, unknown
 from holdfast.core.home import data_home
 from holdfast.core.registry import register
 from holdfast.core.types import DatasetCard
-from holdfast.datasets.image_files import Encoded, Framing, Opened, framed, image_size, listing_digest
-from holdfast.datasets.in_memory import numbered, repeated
-from holdfast.datasets.label_maps import Answers, Label, labelled, numbered_labels
+from holdfast.datasets.image_files import Framing, ImageFiles, Opened, framing_of, image_size, listing_digest
+from holdfast.datasets.in_memory import first_duplicate, numbered
+from holdfast.datasets.label_maps import ClassMapOption, Label, map_labels, numbered_labels
 
 SOURCE = "https://huggingface.co/docs/datasets"
 ROWS = 256  # copied at once
@@ -49,7 +49,7 @@ def hf(
     resize: int | None = None,
     channels: Literal[1, 3] = 3,
     answers: int | str | tuple[int | str, ...] | None = None,
-) -> Encoded:
+) -> ImageFiles:
     """A Hugging Face dataset of labelled images, by its name, or a folder of its Parquet files.
 
     `hf:uoft-cs/cifar10,image=img` needs `pip install datasets`; `hf:/data/cifar10,split=test` reads
@@ -58,34 +58,34 @@ def hf(
     Give a `revision` (a tag or a commit) so that the same name stays the same data. Framing and `answers` as in
     `folder`.
     """
-    framing = framed(channels, size, resize)
-    place = Path(name).expanduser()
-    wanted = (image, label, identity)
-    if place.is_dir():
-        found = _from_folder(place, split, config, wanted)
+    framing = framing_of(channels, size, resize)
+    folder = Path(name).expanduser()
+    names = (image, label, identity)
+    if folder.is_dir():
+        columns = _from_folder(folder, split, config, names)
     elif name.startswith(("/", ".", "~")):
-        raise Misuse(f"there is no folder {place}", hint="give a folder of Parquet files, or the name of a dataset")
+        raise Misuse(f"there is no folder {folder}", hint="give a folder of Parquet files, or the name of a dataset")
     else:
-        found = _from_hub(name, split, config, revision, wanted)
-    return _encoded(name, split, found, framing, answers)
+        columns = _from_hub(name, split, config, revision, names)
+    return _encoded(name, split, columns, framing, answers)
 
 
-def _encoded(name: str, split: str, found: Columns, framing: Framing, answers: Answers) -> Encoded:
-    if not len(found.labels):
+def _encoded(name: str, split: str, columns: Columns, framing: Framing, answers: ClassMapOption) -> ImageFiles:
+    if not len(columns.labels):
         raise HoldfastError(f"the split `{split}` of {name} is empty")
     given: list[Label] = []
-    for row, value in enumerate(found.labels):
+    for row, value in enumerate(columns.labels):
         if value is None or value == -1:  # a test split without labels has -1
             raise HoldfastError(f"row {row} of `{split}` of {name} has no label", hint="choose a split with labels")
         given.append(value)
-    labels, classes = numbered_labels(given, name, names=found.classes)
-    ids = found.ids or numbered(range(len(given)), width=5, prefix=f"{split}-")
-    twice = repeated(ids)
+    labels, classes = numbered_labels(given, name, names=columns.classes)
+    ids = columns.ids or numbered(range(len(given)), width=5, prefix=f"{split}-")
+    twice = first_duplicate(ids)
     if twice is not None:
-        raise HoldfastError(f"the id `{twice}` stands twice in {name}", hint="choose another column for `identity`")
+        raise HoldfastError(f"the id `{twice}` appears twice in {name}", hint="choose another column for `identity`")
 
-    def opened(place: int) -> Opened:
-        value = found.picture(place)
+    def opened(position: int) -> Opened:
+        value = columns.picture(position)
         if isinstance(value, dict) and value.get("bytes") is not None:
             return io.BytesIO(value["bytes"])
         if isinstance(value, bytes):
@@ -99,14 +99,14 @@ def _encoded(name: str, split: str, found: Columns, framing: Framing, answers: A
         classes=classes,
         channels=framing.channels,
         size=image_size(framing, ids, opened, ref="hf", path=name),
-        fingerprint=listing_digest([(found.facts,), *zip(ids, labels.tolist(), strict=True)]),
+        fingerprint=listing_digest([(columns.facts,), *zip(ids, labels.tolist(), strict=True)]),
         source=name,
     )
-    known = labelled(labels, classes, answers, name)
-    return Encoded(known.on(card), ids, known.labels, opened, framing)
+    known = map_labels(labels, classes, answers, name)
+    return ImageFiles(known.on_card(card), ids, known.labels, opened, framing)
 
 
-def _from_hub(name: str, split: str, config: str, revision: str, wanted: tuple[str, str, str]) -> Columns:
+def _from_hub(name: str, split: str, config: str, revision: str, names: tuple[str, str, str]) -> Columns:
     try:
         package = importlib.import_module("datasets")
     except ImportError as problem:
@@ -118,8 +118,8 @@ def _from_hub(name: str, split: str, config: str, revision: str, wanted: tuple[s
         table = package.load_dataset(name, config or None, split=split, revision=revision or None)
     except (ValueError, OSError, RuntimeError) as problem:
         raise HoldfastError(f"`{name}` cannot be loaded: {str(problem).partition(chr(10))[0]}") from problem
-    image, label, identity = wanted
-    for column in filter(None, wanted):
+    image, label, identity = names
+    for column in filter(None, names):
         if column not in table.column_names:
             raise unknown(f"column of {name}", column, table.column_names)
     pictures = table.select_columns([image]).cast_column(image, package.Image(decode=False))
@@ -132,23 +132,25 @@ def _from_hub(name: str, split: str, config: str, revision: str, wanted: tuple[s
     )
 
 
-def _from_folder(place: Path, split: str, config: str, wanted: tuple[str, str, str]) -> Columns:
+def _from_folder(folder: Path, split: str, config: str, names: tuple[str, str, str]) -> Columns:
     import pyarrow as pa
     from pyarrow import parquet
 
-    files = _files(place, split, config)
-    image, label, identity = wanted
+    files = _files(folder, split, config)
+    image, label, identity = names
     try:
         schema = parquet.read_schema(files[0])
-        for column in filter(None, wanted):
+        for column in filter(None, names):
             if column not in schema.names:
                 raise unknown(f"column of {files[0].name}", column, schema.names)
-        columns = [column for column in (label, identity) if column]
-        known = pa.concat_tables([parquet.ParquetFile(file).read(columns=columns) for file in files])
+        small = [column for column in (label, identity) if column]
+        known = pa.concat_tables([parquet.ParquetFile(file).read(columns=small) for file in files])
         pictures = _mapped(files, image)
     except (pa.ArrowException, OSError) as problem:
-        said = str(problem).partition("\n")[0]
-        raise HoldfastError(f"the Parquet files in {place} cannot be read: {said}", hint="get them again") from problem
+        reason = str(problem).partition("\n")[0]
+        raise HoldfastError(
+            f"the Parquet files in {folder} cannot be read: {reason}", hint="get them again"
+        ) from problem
     return Columns(
         known.column(label).to_pylist(),
         _class_names(schema.metadata, label),
@@ -158,18 +160,18 @@ def _from_folder(place: Path, split: str, config: str, wanted: tuple[str, str, s
     )
 
 
-def _files(place: Path, split: str, config: str) -> list[Path]:
+def _files(root: Path, split: str, config: str) -> list[Path]:
     """The shards of a split, where Hugging Face puts them."""
-    folders = [place / config, place / config / "data"] if config else [place, place / "data", place / "default"]
+    folders = [root / config, root / config / "data"] if config else [root, root / "data", root / "default"]
     for folder in folders:
-        found = sorted(file for file in folder.glob(f"{split}*.parquet") if file.name[len(split)] in "-.")
-        found += sorted((folder / split).glob("*.parquet"))
-        if found:
-            return found
-    splits = {file.name.partition("-")[0].removesuffix(".parquet") for file in place.rglob("*.parquet")}
+        shards = sorted(file for file in folder.glob(f"{split}*.parquet") if file.name[len(split)] in "-.")
+        shards += sorted((folder / split).glob("*.parquet"))
+        if shards:
+            return shards
+    splits = {file.name.partition("-")[0].removesuffix(".parquet") for file in root.rglob("*.parquet")}
     if not splits:
-        raise HoldfastError(f"no Parquet files in {place}", hint="its files are named like test-00000-of-00001.parquet")
-    raise unknown(f"split of {place}", split, splits)
+        raise HoldfastError(f"no Parquet files in {root}", hint="its files are named like test-00000-of-00001.parquet")
+    raise unknown(f"split of {root}", split, splits)
 
 
 def _class_names(metadata: dict[bytes, bytes] | None, label: str) -> tuple[str, ...]:

@@ -35,11 +35,11 @@ Result = TypeVar("Result")
 PAUSES = (0.05, 0.2)  # seconds before an image is read again
 
 
-class Unreadable(Exception):  # noqa: N818 - never leaves this package
+class NotAnImage(Exception):  # noqa: N818 - never leaves this package
     """Why a file gave no image: it was read, and holds none."""
 
 
-class Fault(Exception):  # noqa: N818 - never leaves this package
+class ReadFailure(Exception):  # noqa: N818 - never leaves this package
     """Why a file could not be read: it is gone, or the disk, the network or memory failed."""
 
 
@@ -57,20 +57,63 @@ class Framing:
     border: int = 0
 
 
-def decoded(file: Opened, framing: Framing) -> NDArray[np.uint8]:
-    """The pixels of one file, CHW. Raises `Unreadable` for a file without an image, `Fault` for one not read."""
+@dataclass(slots=True, eq=False)
+class ImageFiles:
+    """A dataset of image files, decoded on all cores; `opened` gives the file at a position.
+
+    Files that hold no image are black and have a reason.
+    """
+
+    card: DatasetCard
+    ids: Sequence[str]
+    labels: NDArray[np.int64]
+    opened: Callable[[int], Opened]
+    framing: Framing
+
+    def images(self, index: Sequence[int]) -> Images:
+        import torch
+
+        positions = [int(position) for position in index]
+        pixels = np.zeros((len(positions), self.card.channels, *self.card.size), dtype=np.uint8)
+        failures: list[str] = []
+
+        def fill(row: int) -> str | None:
+            name = self.ids[positions[row]]
+            try:
+                image = _read_with_retries(lambda: decode(self.opened(positions[row]), self.framing))
+            except NotAnImage as reason:
+                return f"{name} {reason}"
+            except ReadFailure as failure:
+                failures.append(f"{name} {failure}")
+                return None
+            if image.shape != pixels.shape[1:]:
+                return f"{name} is no longer {_sides(self.card.size)}"
+            pixels[row] = image
+            return None
+
+        reasons = in_parallel(fill, range(len(positions)))
+        if failures:
+            raise NotRead(
+                f"{len(failures)} of {len(positions)} images of `{self.card.name}` could not be read: {min(failures)}",
+                hint="nothing is recorded for them; once they can be read, the same command goes on",
+            )
+        return Images(torch.from_numpy(pixels), {row: reason for row, reason in enumerate(reasons) if reason})
+
+
+def decode(file: Opened, framing: Framing) -> NDArray[np.uint8]:
+    """The pixels of one file, CHW. Raises `NotAnImage` for a file without an image, `ReadFailure` for one not read."""
     try:
         with Image.open(file) as opened:
             if opened.mode.startswith(("I", "F")):
-                raise Unreadable(f"has pixels of mode {opened.mode}, not of 8 bits")
-            image = _framed(opened.convert(MODES[framing.channels]), framing)
+                raise NotAnImage(f"has pixels of mode {opened.mode}, not of 8 bits")
+            image = _resized_and_cropped(opened.convert(MODES[framing.channels]), framing)
     except DAMAGE as damage:
-        raise (Fault if is_fault(damage) else Unreadable)(_reason(damage)) from damage
+        raise (ReadFailure if is_read_failure(damage) else NotAnImage)(_reason(damage)) from damage
     pixels = np.asarray(image, dtype=np.uint8)
     return pixels[None] if framing.channels == 1 else pixels.transpose(2, 0, 1)
 
 
-def is_fault(error: BaseException) -> bool:
+def is_read_failure(error: BaseException) -> bool:
     """Whether an error says that reading failed, not what was read: the system gave it a number, or memory ran out."""
     return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno is not None)
 
@@ -95,7 +138,7 @@ def _pool(process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=min(32, os.cpu_count() or 1), thread_name_prefix=f"decode-{process}")
 
 
-def _framed(image: Any, framing: Framing) -> Any:
+def _resized_and_cropped(image: Any, framing: Framing) -> Any:
     if framing.border:
         image = image.crop((framing.border, framing.border, *(side - framing.border for side in image.size)))
     if framing.size is None:
@@ -117,73 +160,26 @@ def _reason(damage: BaseException) -> str:
     return f"cannot be read: {damage}" if str(damage) else f"cannot be read: {type(damage).__name__}"
 
 
-@dataclass(slots=True, eq=False)
-class Encoded:
-    """Images in files; `opened` gives the file at a position. Those that cannot be read are black and have a reason."""
-
-    card: DatasetCard
-    ids: Sequence[str]
-    labels: NDArray[np.int64]
-    opened: Callable[[int], Opened]
-    framing: Framing
-
-    def images(self, index: Sequence[int]) -> Images:
-        return decoded_images(self.card, self.ids, index, self.opened, self.framing)
-
-
-def decoded_images(
-    card: DatasetCard, ids: Sequence[str], index: Sequence[int], opened: Callable[[int], Opened], framing: Framing
-) -> Images:
-    """The images at some positions, decoded on all cores."""
-    import torch
-
-    places = [int(place) for place in index]
-    pixels = np.zeros((len(places), card.channels, *card.size), dtype=np.uint8)
-
-    faults: list[str] = []
-
-    def fill(position: int) -> str | None:
-        try:
-            image = _patiently(lambda: decoded(opened(places[position]), framing))
-        except Unreadable as reason:
-            return f"{ids[places[position]]} {reason}"
-        except Fault as fault:
-            faults.append(f"{ids[places[position]]} {fault}")
-            return None
-        if image.shape != pixels.shape[1:]:
-            return f"{ids[places[position]]} is no longer {_sides(card.size)}"
-        pixels[position] = image
-        return None
-
-    reasons = in_parallel(fill, range(len(places)))
-    if faults:
-        raise NotRead(
-            f"{len(faults)} of {len(places)} images of `{card.name}` could not be read: {min(faults)}",
-            hint="nothing is recorded for them; once they can be read, the same command goes on",
-        )
-    return Images(torch.from_numpy(pixels), {i: reason for i, reason in enumerate(reasons) if reason is not None})
-
-
-def _patiently(read: Callable[[], NDArray[np.uint8]]) -> NDArray[np.uint8]:
-    """Reads again after a fault, a few times: networks recover."""
+def _read_with_retries(read: Callable[[], NDArray[np.uint8]]) -> NDArray[np.uint8]:
+    """Reads a few times where reading fails: networks recover."""
     for pause in PAUSES:
         try:
             return read()
-        except Fault as fault:
-            if isinstance(fault.__cause__, FileNotFoundError):
+        except ReadFailure as failure:
+            if isinstance(failure.__cause__, FileNotFoundError):
                 raise
             time.sleep(pause)
         except OSError as error:  # opening failed, before there was anything to decode
-            if isinstance(error, FileNotFoundError) or not is_fault(error):
-                raise Fault(f"cannot be read: {error}") from error
+            if isinstance(error, FileNotFoundError) or not is_read_failure(error):
+                raise ReadFailure(f"cannot be read: {error}") from error
             time.sleep(pause)
     try:
         return read()
     except OSError as error:
-        raise Fault(f"cannot be read: {error}") from error
+        raise ReadFailure(f"cannot be read: {error}") from error
 
 
-def framed(channels: int, size: int | None, resize: int | None) -> Framing:
+def framing_of(channels: int, size: int | None, resize: int | None) -> Framing:
     """The framing asked for, checked."""
     if size is not None and size < 1:
         raise Misuse(f"`size` must be at least 1, got {size}")

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.registry import register
-from holdfast.datasets.class_folders import Choice, Piece, Plan, misplaced, pictures, pieces_in
-from holdfast.datasets.downloads import Download, published
-from holdfast.datasets.image_files import Encoded, framed
-from holdfast.datasets.imagenet_classes import Answers, Classes, names, scheme
+from holdfast.core.types import DatasetCard
+from holdfast.datasets.class_folders import (
+    ImageFile,
+    Selection,
+    checked_dataset,
+    image_files_in,
+    misplaced,
+)
+from holdfast.datasets.downloads import Download, register_download
+from holdfast.datasets.image_files import ImageFiles, framing_of
+from holdfast.datasets.imagenet_classes import Classes, ClassScheme, MapMode, class_scheme, names
 
 FOLDERS = ("val", "validation", "ILSVRC2012_img_val", "ILSVRC/Data/CLS-LOC/val", ".")
 TARS = ("ILSVRC2012_img_val.tar", "val.tar", "imagenet-val.tar")
@@ -30,15 +38,12 @@ WNID = re.compile(r"n\d{8}")
 SOURCE = "https://image-net.org"
 SIZE, RESIZE = 224, 256
 
-IMAGENET = published(
-    Download(
-        "imagenet",
-        (),
-        megabytes=6744,
-        licence="for research, on request",
-        folders=(*FOLDERS[:-1], "n01440764"),
-        by_hand=f"sign in at {SOURCE} and get {TARS[0]} and the development kit of ILSVRC 2012",
-    )
+IMAGENET = register_download(
+    "imagenet",
+    megabytes=6744,
+    licence="for research, on request",
+    folders=(*FOLDERS[:-1], "n01440764"),
+    by_hand=f"sign in at {SOURCE} and get {TARS[0]} and the development kit of ILSVRC 2012",
 )
 
 
@@ -46,80 +51,80 @@ IMAGENET = published(
 def imagenet(
     *,
     classes: Classes = "all",
-    answers: Answers | Literal["own"] = "subset",
+    answers: MapMode | Literal["own"] = "subset",
     size: int = SIZE,
     resize: int | None = RESIZE,
     ids: str | None = None,
     first: int | None = None,
-) -> Encoded:
+) -> ImageFiles:
     """ImageNet: the 50,000 validation images, or those of the classes that a shifted set has.
 
     `answers=subset` lets a model answer with those classes alone, `full` with all 1,000, `sum` merges classes by their
     total probability; `own` is for models that have the set's classes and no others, such as those of CIFAR-10. `ids`
     names a file with one id per line, `first` takes the first so many.
     """
-    found = scheme(classes, "subset" if answers == "own" else answers)
-    pieces, place = validation_images(IMAGENET)
-    plan = Plan(
-        name="imagenet" if classes == "all" else f"imagenet, classes of {classes}",
-        classes=found.names,
-        labels=found.labels,
-        known=names(),
-        framing=framed(3, size, resize),
-        size=size,
-        answers=None if answers == "own" else found.answers,
-        licence=IMAGENET.licence,
-        source=SOURCE,
-    )
-    return pictures(plan, pieces, place, Choice(ids, first))
+    scheme = class_scheme(classes, "subset" if answers == "own" else answers)
+    files, path = validation_images(IMAGENET)
+    name = "imagenet" if classes == "all" else f"imagenet, classes of {classes}"
+    card = imagenet_card(name, scheme, size, IMAGENET.licence, SOURCE)
+    card = replace(card, answers=None) if answers == "own" else card
+    framing = framing_of(3, size, resize)
+    return checked_dataset(card, scheme.labels, files, path, Selection(ids, first), framing=framing, known=names())
 
 
-def reference(classes: Classes, answers: Answers, *, size: int = SIZE, resize: int | None = RESIZE) -> str:
+def imagenet_card(
+    name: str, scheme: ClassScheme, size: int, licence: str, source: str, compared_with: str = ""
+) -> DatasetCard:
+    """The card of a set in ImageNet's classes, without its fingerprint yet."""
+    return DatasetCard(name, scheme.names, 3, (size, size), "", licence, source, scheme.label_map, compared_with)
+
+
+def reference(classes: Classes, answers: MapMode, *, size: int = SIZE, resize: int | None = RESIZE) -> str:
     """The validation images to compare a shifted set with: its classes, answered its way, framed like its images."""
-    said = [] if classes == "all" else [f"classes={classes}", f"answers={answers}"]
-    said += [] if (size, resize) == (SIZE, RESIZE) else [f"size={size}", f"resize={resize or 'none'}"]
-    return f"imagenet:{','.join(said)}" if said else "imagenet"
+    options = [] if classes == "all" else [f"classes={classes}", f"answers={answers}"]
+    options += [] if (size, resize) == (SIZE, RESIZE) else [f"size={size}", f"resize={resize or 'none'}"]
+    return f"imagenet:{','.join(options)}" if options else "imagenet"
 
 
-def validation_images(download: Download) -> tuple[list[Piece], Path]:
+def validation_images(download: Download) -> tuple[list[ImageFile], Path]:
     """Every image under its class's wnid, whatever the layout, and the place they were found in."""
-    for place in _places(download):
-        pieces = pieces_in(place)
-        flat = [piece for piece in pieces if not WNID.fullmatch(piece.folder)]
-        if pieces and not flat:
-            return pieces, place
-        if pieces and len(flat) == len(pieces):
-            return _with_classes(flat, place, download.folder), place
-        if pieces:
+    for path in _image_roots(download):
+        files = image_files_in(path)
+        flat = [file for file in files if not WNID.fullmatch(file.folder)]
+        if files and not flat:
+            return files, path
+        if files and len(flat) == len(files):
+            return _with_classes(flat, path, download.folder), path
+        if files:
             raise HoldfastError(
-                f"{place} holds class folders and other images, {flat[0].id} first", hint="keep one layout"
+                f"{path} holds class folders and other images, {flat[0].id} first", hint="keep one layout"
             )
     layout = f"it should hold folders like `val/n01440764`, images in `val/` and a list, or `{TARS[0]}` and a list"
     raise misplaced(download, "val", layout)
 
 
-def _places(download: Download) -> Iterator[Path]:
-    for root in (download.folder, *download.places):
+def _image_roots(download: Download) -> Iterator[Path]:
+    for root in (download.folder, *download.roots):
         yield from (root / name for name in FOLDERS if (root / name).is_dir())
         yield from (root / name for name in TARS if (root / name).is_file())
 
 
-def _with_classes(pieces: Sequence[Piece], place: Path, root: Path) -> list[Piece]:
-    beside = place if place.is_dir() else place.parent
+def _with_classes(files: Sequence[ImageFile], path: Path, root: Path) -> list[ImageFile]:
+    beside = path if path.is_dir() else path.parent
     folders = dict.fromkeys((base / inner).resolve() for base in (beside, root) for inner in LIST_FOLDERS)
-    found = next((folder / name for folder in folders for name in LISTS if (folder / name).is_file()), None)
-    if found is None:
+    listing = next((folder / name for folder in folders for name in LISTS if (folder / name).is_file()), None)
+    if listing is None:
         raise HoldfastError(
-            f"the images in {place} lie flat, and no list tells their classes",
+            f"the images in {path} are in no class folders, and no list names their classes",
             hint=f"put one of {', '.join(LISTS)} beside them, or sort them into folders by wnid",
         )
-    classes = classes_in(found, [piece.name for piece in pieces])
-    missing = [piece.name for piece in pieces if piece.name not in classes]
+    classes = classes_in(listing, [file.name for file in files])
+    missing = [file.name for file in files if file.name not in classes]
     if missing:
         raise HoldfastError(
-            f"{found} does not name {len(missing)} of {len(pieces)} images in {place}, {missing[0]} first"
+            f"{listing} does not name {len(missing)} of {len(files)} images in {path}, {missing[0]} first"
         )
-    return sorted(piece._replace(folder=classes[piece.name]) for piece in pieces)
+    return sorted(file._replace(folder=classes[file.name]) for file in files)
 
 
 def classes_in(file: Path, images: Sequence[str]) -> dict[str, str]:
@@ -134,10 +139,10 @@ def classes_in(file: Path, images: Sequence[str]) -> dict[str, str]:
     if all(len(line) == 1 for line in lines):
         if len(lines) != len(images):
             raise HoldfastError(f"{file} has {len(lines)} lines for {len(images)} images")
-        said = [line[0] for line in lines]
-        if any(word.isdecimal() for word in said):
-            said = _by_development_kit(said, file)
-        pairs = dict(zip(sorted(images), said, strict=True))
+        words = [line[0] for line in lines]
+        if any(word.isdecimal() for word in words):
+            words = _by_development_kit(words, file)
+        pairs = dict(zip(sorted(images), words, strict=True))
     else:
         pairs = {PurePosixPath(line[0]).name: _class(line[-1 if len(line) == 2 else 1], file) for line in lines}
     for name, wnid in pairs.items():

@@ -19,31 +19,31 @@ Classes = Literal[
     "objectnet-104",
     "ytbb-robust",
 ]
-Answers = Literal["subset", "full", "sum"]
+MapMode = Literal["subset", "full", "sum"]
 FOLDER = Path(__file__).parent / "classes"
 KNOWN = 1000
 
 
-class Scheme(NamedTuple):
+class ClassScheme(NamedTuple):
     """Classes by name, the label of each ImageNet class (by wnid) that belongs to one, and how models answer."""
 
     names: tuple[str, ...]
     labels: dict[str, int]
-    answers: LabelMap
+    label_map: LabelMap
 
 
-def scheme(classes: str, how: Answers) -> Scheme:
+def class_scheme(classes: str, how: MapMode) -> ClassScheme:
     """The classes of a set, answered by its classes alone (`subset`, `sum`) or by all 1,000 (`full`)."""
-    found, answers = groups(classes), answers_for(classes, how)
-    if answers.is_whole:
+    members, label_map = groups(classes), imagenet_label_map(classes, how)
+    if label_map.is_whole:
         number = {wnid: i for i, wnid in enumerate(names())}
-        return Scheme(tuple(names().values()), {wnid: number[wnid] for (wnid,) in found.values()}, answers)
-    labels = {wnid: label for label, group in enumerate(found.values()) for wnid in group}
-    shown = tuple(name.replace("_", " ") for name in found)
-    return Scheme((*shown, OTHER) if answers.other else shown, labels, answers)
+        return ClassScheme(tuple(names().values()), {wnid: number[wnid] for (wnid,) in members.values()}, label_map)
+    labels = {wnid: label for label, group in enumerate(members.values()) for wnid in group}
+    shown = tuple(name.replace("_", " ") for name in members)
+    return ClassScheme((*shown, OTHER) if label_map.other else shown, labels, label_map)
 
 
-def answers_for(classes: str, how: Answers) -> LabelMap:
+def imagenet_label_map(classes: str, how: MapMode) -> LabelMap:
     """How a model of ImageNet's classes answers for a set of classes."""
     number = {wnid: i for i, wnid in enumerate(names())}
     members = [[number[wnid] for wnid in group] for group in groups(classes).values()]

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from holdfast.core.registry import register
-from holdfast.datasets.class_folders import Choice, Plan, pictures, pieces_in, place_of
-from holdfast.datasets.downloads import Download, File, Form, Mirror, published
-from holdfast.datasets.image_files import Encoded, Framing, framed
-from holdfast.datasets.imagenet import RESIZE, SIZE, reference
-from holdfast.datasets.imagenet_classes import Answers, Classes, names, scheme
+from holdfast.datasets.class_folders import Selection, checked_dataset, image_files_in, locate_images
+from holdfast.datasets.downloads import Download, form, register_download
+from holdfast.datasets.image_files import Framing, ImageFiles, framing_of
+from holdfast.datasets.imagenet import RESIZE, SIZE, imagenet_card, reference
+from holdfast.datasets.imagenet_classes import Classes, MapMode, class_scheme, names
 
 Variant = Literal["matched-frequency", "threshold-0.7", "top-images"]
 Two = Literal["subset", "full"]
@@ -25,60 +25,46 @@ BERKELEY = "https://people.eecs.berkeley.edu/~hendrycks/{name}"
 A_SUM = "sha256:3bb3632277e6ba6392ea64c02ddbf4dd2266c9caffd6bc09c9656d28f012589e"
 R_SUM = "sha256:18c6bf493b39a0d975d48e587437f562caab9c52ae6327dcfa9dd8eb54aa1b52"
 SKETCH_SOURCE = "https://github.com/HaohanWang/ImageNet-Sketch"
-SKETCH_PLACES = ("sketch", "ImageNet-Sketch", "imagenet-sketch")
-STYLIZED_PLACES = ("val", "stylized_imagenet")
+SKETCH_FOLDERS = ("sketch", "ImageNet-Sketch", "imagenet-sketch")
+STYLIZED_FOLDERS = ("val", "stylized_imagenet")
 STYLIZED_SOURCE = "https://github.com/rgeirhos/Stylized-ImageNet"
 
-V2 = published(
-    Download(
-        "imagenet-v2",
-        (
-            Form(
-                (File("imagenetv2-matched-frequency.tar.gz", V2_SUM),),
-                (Mirror("https://s3-us-west-2.amazonaws.com/imagenetv2public/{name}"),),
-            ),
-        ),
-        megabytes=1196,
-        licence="MIT (the collection)",
-        folders=tuple(f"{name}{end}" for names in V2_NAMES.values() for name in names for end in ("-format-val", "")),
-    )
+V2 = register_download(
+    "imagenet-v2",
+    form(
+        {"imagenetv2-matched-frequency.tar.gz": V2_SUM},
+        "https://s3-us-west-2.amazonaws.com/imagenetv2public/{name}",
+    ),
+    megabytes=1196,
+    licence="MIT (the collection)",
+    folders=tuple(f"{name}{end}" for names in V2_NAMES.values() for name in names for end in ("-format-val", "")),
 )
-A = published(
-    Download(
-        "imagenet-a",
-        (Form((File("imagenet-a.tar", A_SUM),), (Mirror(BERKELEY),)),),
-        megabytes=655,
-        licence="MIT (the collection)",
-        folders=("imagenet-a", "n01498041"),
-    )
+A = register_download(
+    "imagenet-a",
+    form({"imagenet-a.tar": A_SUM}, BERKELEY),
+    megabytes=655,
+    licence="MIT (the collection)",
+    folders=("imagenet-a", "n01498041"),
 )
-R = published(
-    Download(
-        "imagenet-r",
-        (Form((File("imagenet-r.tar", R_SUM),), (Mirror(BERKELEY),)),),
-        megabytes=2090,
-        licence="MIT (the collection)",
-        folders=("imagenet-r", "n01443537"),
-    )
+R = register_download(
+    "imagenet-r",
+    form({"imagenet-r.tar": R_SUM}, BERKELEY),
+    megabytes=2090,
+    licence="MIT (the collection)",
+    folders=("imagenet-r", "n01443537"),
 )
-SKETCH = published(
-    Download(
-        "imagenet-sketch",
-        (),
-        megabytes=7100,
-        licence="MIT (the collection)",
-        folders=(*SKETCH_PLACES, "n01440764"),
-        by_hand=f"get it as {SKETCH_SOURCE} says",
-    )
+SKETCH = register_download(
+    "imagenet-sketch",
+    megabytes=7100,
+    licence="MIT (the collection)",
+    folders=(*SKETCH_FOLDERS, "n01440764"),
+    by_hand=f"get it as {SKETCH_SOURCE} says",
 )
-STYLIZED = published(
-    Download(
-        "imagenet-stylized",
-        (),
-        licence="as ImageNet",
-        folders=(*STYLIZED_PLACES, "n01440764"),
-        by_hand=f"make its validation images from ImageNet's with {STYLIZED_SOURCE}",
-    )
+STYLIZED = register_download(
+    "imagenet-stylized",
+    licence="as ImageNet",
+    folders=(*STYLIZED_FOLDERS, "n01440764"),
+    by_hand=f"make its validation images from ImageNet's with {STYLIZED_SOURCE}",
 )
 
 
@@ -88,12 +74,12 @@ def imagenet_v2(
     variant: Variant = "matched-frequency",
     form: Literal["val", "original"] = "val",
     classes: Classes = "all",
-    answers: Answers = "subset",
+    answers: MapMode = "subset",
     size: int = SIZE,
     resize: int | None = RESIZE,
     ids: str | None = None,
     first: int | None = None,
-) -> Encoded:
+) -> ImageFiles:
     """ImageNet-V2: 10,000 new images of ImageNet's classes, chosen in one of three ways.
 
     `form=val` are the images in the sizes and quality of ImageNet's own, `original` as they were found. `holdfast data
@@ -104,11 +90,11 @@ def imagenet_v2(
     return shifted(
         V2,
         folders,
+        classes,
+        answers,
+        framing_of(3, size, resize),
+        Selection(ids, first),
         tars=V2_NAMES[variant] if form == "val" else (),
-        classes=classes,
-        answers=answers,
-        framing=framed(3, size, resize),
-        choice=Choice(ids, first),
         name=f"imagenet-v2 {variant}" if form == "val" else f"imagenet-v2 {variant}, original",
         folder=number.__getitem__,
     )
@@ -122,14 +108,13 @@ def imagenet_a(
     resize: int | None = RESIZE,
     ids: str | None = None,
     first: int | None = None,
-) -> Encoded:
+) -> ImageFiles:
     """ImageNet-A: 7,500 photographs of 200 classes that fooled a ResNet-50.
 
     `answers=subset` lets a model answer with the 200 classes alone (ImageNet testbed), `full` with all 1,000
     (OODRobustBench).
     """
-    framing, choice = framed(3, size, resize), Choice(ids, first)
-    return shifted(A, ("imagenet-a",), classes="imagenet-a", answers=answers, framing=framing, choice=choice)
+    return shifted(A, ("imagenet-a",), "imagenet-a", answers, framing_of(3, size, resize), Selection(ids, first))
 
 
 @register("dataset", "imagenet-r", source="arXiv:2006.16241", tags=("natural", "colour"))
@@ -140,74 +125,63 @@ def imagenet_r(
     resize: int | None = RESIZE,
     ids: str | None = None,
     first: int | None = None,
-) -> Encoded:
+) -> ImageFiles:
     """ImageNet-R: 30,000 renditions of 200 classes in art, cartoons, toys, tattoos and more.
 
     `answers=subset` lets a model answer with the 200 classes alone (ImageNet testbed), `full` with all 1,000
     (OODRobustBench).
     """
-    framing, choice = framed(3, size, resize), Choice(ids, first)
-    return shifted(R, ("imagenet-r",), classes="imagenet-r", answers=answers, framing=framing, choice=choice)
+    return shifted(R, ("imagenet-r",), "imagenet-r", answers, framing_of(3, size, resize), Selection(ids, first))
 
 
 @register("dataset", "imagenet-sketch", source="arXiv:1905.13549", tags=("natural", "colour"))
 def imagenet_sketch(
     *,
     classes: Classes = "all",
-    answers: Answers = "subset",
+    answers: MapMode = "subset",
     size: int = SIZE,
     resize: int | None = RESIZE,
     ids: str | None = None,
     first: int | None = None,
-) -> Encoded:
+) -> ImageFiles:
     """ImageNet-Sketch: 50,889 black-and-white sketches of ImageNet's classes."""
-    framing, choice = framed(3, size, resize), Choice(ids, first)
-    return shifted(SKETCH, SKETCH_PLACES, classes=classes, answers=answers, framing=framing, choice=choice)
+    return shifted(SKETCH, SKETCH_FOLDERS, classes, answers, framing_of(3, size, resize), Selection(ids, first))
 
 
 @register("dataset", "imagenet-stylized", source="arXiv:1811.12231", tags=("natural", "colour"))
 def imagenet_stylized(
     *,
     classes: Classes = "all",
-    answers: Answers = "subset",
+    answers: MapMode = "subset",
     size: int = SIZE,
     resize: int | None = RESIZE,
     ids: str | None = None,
     first: int | None = None,
-) -> Encoded:
+) -> ImageFiles:
     """Stylized ImageNet: the validation images with their texture replaced by that of a painting."""
-    framing, choice = framed(3, size, resize), Choice(ids, first)
-    return shifted(STYLIZED, STYLIZED_PLACES, classes=classes, answers=answers, framing=framing, choice=choice)
+    return shifted(STYLIZED, STYLIZED_FOLDERS, classes, answers, framing_of(3, size, resize), Selection(ids, first))
 
 
 def shifted(
     download: Download,
-    places: Sequence[str],
-    *,
+    folders: Sequence[str],
     classes: Classes,
-    answers: Answers,
+    answers: MapMode,
     framing: Framing,
-    choice: Choice,
+    selection: Selection,
+    *,
     name: str = "",
     folder: Callable[[str], str] = str,
     inside: str = "",
-    compared: str = "",
+    compared_with: str = "",
     tars: Sequence[str] | None = None,
-) -> Encoded:
-    """A set in folders by class, named as `folder` says of a wnid, in one of these places."""
-    found, size = scheme(classes, answers), framing.size or SIZE
-    plan = Plan(
-        name=name or download.name,
-        classes=found.names,
-        labels={folder(wnid): label for wnid, label in found.labels.items()},
-        known=[folder(wnid) for wnid in names()],
-        framing=framing,
-        size=size,
-        answers=found.answers,
-        reference=compared or reference(classes, answers, size=size, resize=framing.resize),
-        licence=download.licence,
-        source=download.origin,
-    )
-    expected = [f"{inside}/{label}" for label in plan.labels] if inside else plan.labels
-    place = place_of(download, places, expected, tars=tars)
-    return pictures(plan, pieces_in(place, inside), place, choice)
+) -> ImageFiles:
+    """A set in class folders, which lie in one of `folders`; `folder` gives the name of a class folder for a wnid."""
+    scheme, size = class_scheme(classes, answers), framing.size or SIZE
+    compared_with = compared_with or reference(classes, answers, size=size, resize=framing.resize)
+    card = imagenet_card(name or download.name, scheme, size, download.licence, download.origin, compared_with)
+    labels = {folder(wnid): label for wnid, label in scheme.labels.items()}
+    expected = [f"{inside}/{label}" for label in labels] if inside else labels
+    path = locate_images(download, folders, expected, tars=tars)
+    files, known = image_files_in(path, inside), [folder(wnid) for wnid in names()]
+    return checked_dataset(card, labels, files, path, selection, framing=framing, known=known)

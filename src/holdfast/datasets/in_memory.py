@@ -51,10 +51,10 @@ def in_memory(
     for what, given in (("labels", len(labels)), ("ids", len(ids))):
         if given != count:
             raise HoldfastError(f"`{name}` has {count} images and {given} {what}", hint="there must be one per image")
-    twice = repeated(ids)
+    twice = first_duplicate(ids)
     if twice is not None:
         raise HoldfastError(
-            f"the id `{twice}` stands twice in `{name}`", hint="an id names one image; make them unique"
+            f"the id `{twice}` appears twice in `{name}`", hint="an id names one image; make them unique"
         )
     if not (labels.min() >= 0 and labels.max() < len(classes)):
         raise HoldfastError(
@@ -79,8 +79,8 @@ def numbered(numbers: Iterable[int], *, width: int, prefix: str = "") -> tuple[s
     return tuple(f"{prefix}{number:0{width}d}" for number in numbers)
 
 
-def repeated(ids: Sequence[str]) -> str | None:
-    """The first id that stands there twice."""
+def first_duplicate(ids: Sequence[str]) -> str | None:
+    """The first name that appears twice; None where all differ."""
     seen: set[str] = set()
     for name in ids:
         if name in seen:

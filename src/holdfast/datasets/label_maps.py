@@ -29,42 +29,42 @@ from holdfast.core.values import shortened
 from holdfast.datasets.imagenet_classes import KNOWN, names
 from holdfast.datasets.in_memory import numbered
 
-Answers = int | str | tuple[int | str, ...] | None
+ClassMapOption = int | str | tuple[int | str, ...] | None
 FULL = "imagenet-full"
 BUILT_IN = ("imagenet", FULL)
 MOST_CLASSES = 100_000  # that a dataset or a model has
 MOST_BYTES = 10_000_000  # of a file of classes
-TOLD = 5  # names in an error
+SHOWN_NAMES = 5  # names in an error
 Label = int | str
 
 
-class Labelled(NamedTuple):
-    """Labels and classes of a dataset, and how a model's classes answer for them; None: they are the same."""
+class MappedLabels(NamedTuple):
+    """Labels and classes of a dataset, and the label map from a model's classes; None: they are the same."""
 
     labels: NDArray[np.int64]
     classes: tuple[str, ...]
-    answers: LabelMap | None
+    label_map: LabelMap | None
 
-    def on(self, card: DatasetCard) -> DatasetCard:
-        """The card with these classes; its fingerprint tells one map from another."""
-        if self.answers is None:
+    def on_card(self, card: DatasetCard) -> DatasetCard:
+        """The card with these classes and a fingerprint that depends on the label map."""
+        if self.label_map is None:
             return card
-        facts = [self.answers.known, self.answers.groups, self.answers.other, self.answers.merge]
-        told = digest(["answers", card.fingerprint, facts])
-        return replace(card, classes=self.classes, answers=self.answers, fingerprint=told)
+        facts = [self.label_map.known, self.label_map.groups, self.label_map.other, self.label_map.merge]
+        fingerprint = digest(["answers", card.fingerprint, facts])
+        return replace(card, classes=self.classes, answers=self.label_map, fingerprint=fingerprint)
 
 
-def labelled(labels: NDArray[np.int64], classes: Sequence[str], answers: Answers, where: str) -> Labelled:
+def map_labels(labels: NDArray[np.int64], classes: Sequence[str], answers: ClassMapOption, where: str) -> MappedLabels:
     """The labels and classes with what `answers` makes of them."""
     classes = tuple(classes)
     if answers is None:
-        return Labelled(labels, classes, None)
+        return MappedLabels(labels, classes, None)
     if isinstance(answers, int):
         return _own_numbers(labels, classes, answers, where)
     if isinstance(answers, str) and answers in BUILT_IN:
-        return Labelled(labels, *_imagenet(classes, where, is_full=answers == FULL))
+        return MappedLabels(labels, *_imagenet(classes, where, is_full=answers == FULL))
     listed = answers if isinstance(answers, tuple) else _from_file(answers, classes)
-    return Labelled(labels, classes, listed if isinstance(listed, LabelMap) else _from_list(listed, classes, where))
+    return MappedLabels(labels, classes, listed if isinstance(listed, LabelMap) else _from_list(listed, classes, where))
 
 
 def spelled_alike(name: str) -> str:
@@ -72,7 +72,7 @@ def spelled_alike(name: str) -> str:
     return " ".join(name.casefold().replace("_", " ").replace("-", " ").split())
 
 
-def _own_numbers(labels: NDArray[np.int64], classes: tuple[str, ...], known: int, where: str) -> Labelled:
+def _own_numbers(labels: NDArray[np.int64], classes: tuple[str, ...], known: int, where: str) -> MappedLabels:
     """Labels that are the numbers of the model's classes; folders may be named by them."""
     if not 1 <= known <= MOST_CLASSES:
         raise Misuse(f"`answers={known}`: a model has from 1 to {MOST_CLASSES:,} classes")
@@ -83,26 +83,28 @@ def _own_numbers(labels: NDArray[np.int64], classes: tuple[str, ...], known: int
             hint="give the number or name of the model's class for each: answers=[…], or a file",
         )
     if len(numbers) < len(classes):
-        return Labelled(labels, classes, whole(known, words=f"the largest of all {known:,} logits"))
+        return MappedLabels(labels, classes, whole(known, words=f"the largest of all {known:,} logits"))
     if max(numbers, default=0) >= known:
         raise Misuse(f"{where} has class {max(numbers)}, a model of {known:,} classes knows 0 to {known - 1}")
     own = np.array(numbers, dtype=np.int64)[labels]
-    return Labelled(own, tuple(map(str, range(known))), whole(known, words=f"the largest of all {known:,} logits"))
+    return MappedLabels(own, tuple(map(str, range(known))), whole(known, words=f"the largest of all {known:,} logits"))
 
 
 def _imagenet(classes: tuple[str, ...], where: str, *, is_full: bool) -> tuple[tuple[str, ...], LabelMap]:
     """ImageNet's classes by wnid or by name."""
     wnids = {wnid: number for number, wnid in enumerate(names())}
     if all(name in wnids for name in classes):
-        found = [wnids[name] for name in classes]
+        numbers = [wnids[name] for name in classes]
         shown = tuple(names()[name] for name in classes)
     else:
-        found = _by_name(classes, tuple(names().values()), where, "ImageNet's 1,000")
+        numbers = _by_name(classes, tuple(names().values()), where, "ImageNet's 1,000")
         shown = classes
-    if is_full and len(found) < KNOWN:
-        words = f"the largest of {KNOWN} logits, in the {len(found)} classes of the dataset and the rest"
-        return (*shown, OTHER), merged(KNOWN, [(number,) for number in found], words=words, other=True)
-    return shown, subset(KNOWN, found, words=f"the logits of the {len(found)} classes of the dataset alone, of {KNOWN}")
+    if is_full and len(numbers) < KNOWN:
+        words = f"the largest of {KNOWN} logits, in the {len(numbers)} classes of the dataset and the rest"
+        return (*shown, OTHER), merged(KNOWN, [(number,) for number in numbers], words=words, other=True)
+    return shown, subset(
+        KNOWN, numbers, words=f"the logits of the {len(numbers)} classes of the dataset alone, of {KNOWN}"
+    )
 
 
 def _from_list(listed: Sequence[int | str], classes: tuple[str, ...], where: str) -> LabelMap:
@@ -112,8 +114,8 @@ def _from_list(listed: Sequence[int | str], classes: tuple[str, ...], where: str
         raise Misuse("`answers` has both names and numbers", hint="give one number per class, or all names of a model")
     if not numbers:
         known = [str(item) for item in listed]
-        found = _by_name(classes, known, where, f"the {len(known)} listed")
-        return subset(len(known), found, words=f"the logits of {len(found)} classes by name, of {len(known)}")
+        matches = _by_name(classes, known, where, f"the {len(known)} listed")
+        return subset(len(known), matches, words=f"the logits of {len(matches)} classes by name, of {len(known)}")
     if len(numbers) != len(classes):
         raise Misuse(
             f"`answers` has {len(numbers):,} numbers and {where} has {len(classes):,} classes",
@@ -124,20 +126,20 @@ def _from_list(listed: Sequence[int | str], classes: tuple[str, ...], where: str
 
 def _by_name(classes: Sequence[str], known: Sequence[str], where: str, whose: str) -> list[int]:
     """The number of the one class with each name."""
-    places: dict[str, list[int]] = defaultdict(list)
+    numbers: dict[str, list[int]] = defaultdict(list)
     for number, name in enumerate(known):
-        places[spelled_alike(name)].append(number)
-    matches = [places.get(spelled_alike(name), []) for name in classes]
+        numbers[spelled_alike(name)].append(number)
+    matches = [numbers.get(spelled_alike(name), []) for name in classes]
     for problem, count in (("are none of", 0), ("are more than one of", 2)):
-        odd = [name for name, found in zip(classes, matches, strict=True) if min(len(found), 2) == count]
+        odd = [name for name, match in zip(classes, matches, strict=True) if min(len(match), 2) == count]
         if odd:
-            told = ", ".join(f"`{shortened(name)}`" for name in odd[:TOLD])
-            more = f" and {len(odd) - TOLD:,} more" if len(odd) > TOLD else ""
+            shown = ", ".join(f"`{shortened(name)}`" for name in odd[:SHOWN_NAMES])
+            more = f" and {len(odd) - SHOWN_NAMES:,} more" if len(odd) > SHOWN_NAMES else ""
             raise Misuse(
-                f"{len(odd):,} of {len(classes):,} classes of {where} {problem} {whose} classes by name: {told}{more}",
+                f"{len(odd):,} of {len(classes):,} classes of {where} {problem} {whose} classes by name: {shown}{more}",
                 hint="rename them, or give the number of the model's class for each: answers=[…], or a file",
             )
-    return [found[0] for found in matches]
+    return [match[0] for match in matches]
 
 
 def _from_file(path: str, classes: tuple[str, ...]) -> tuple[int | str, ...] | LabelMap:
@@ -149,9 +151,9 @@ def _from_file(path: str, classes: tuple[str, ...]) -> tuple[int | str, ...] | L
     if all(len(line) == 2 for line in lines):
         rows = lines if lines[0][1].isdecimal() else lines[1:]  # the first line may be a heading
         if rows and all(number.isdecimal() for _, number in rows):
-            return _pairs([(name, _whole(number, file)) for name, number in rows], classes, file)
+            return _pairs([(name, _class_number(number, file)) for name, number in rows], classes, file)
     texts = [",".join(line) for line in lines]
-    return tuple(_whole(text, file) for text in texts) if all(map(str.isdecimal, texts)) else tuple(texts)
+    return tuple(_class_number(text, file) for text in texts) if all(map(str.isdecimal, texts)) else tuple(texts)
 
 
 def _rows_of(file: Path) -> list[list[str]]:
@@ -178,12 +180,12 @@ def _pairs(pairs: Sequence[tuple[str, int]], classes: tuple[str, ...], file: Pat
         raise Misuse(
             f"{file} has no line for the class `{shortened(lacking[0])}` ({len(lacking):,} of {len(classes):,})"
         )
-    found = [groups[spelled_alike(name)] for name in classes]
-    count = sum(map(len, found))
-    return merged(None, found, words=f"the largest logit of each of {len(found)} groups, made of {count} classes")
+    members = [groups[spelled_alike(name)] for name in classes]
+    count = sum(map(len, members))
+    return merged(None, members, words=f"the largest logit of each of {len(members)} groups, made of {count} classes")
 
 
-def _whole(text: str, file: Path) -> int:
+def _class_number(text: str, file: Path) -> int:
     if len(text) > 9:
         raise HoldfastError(f"{file} has the number {shortened(text)}", hint=f"at most {MOST_CLASSES:,} classes")
     return int(text)
@@ -196,7 +198,7 @@ def _first_word(classes: Sequence[str]) -> str:
 def numbered_labels(
     labels: Sequence[Label], where: str, *, file: str = "", names: Sequence[str] = ()
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Every label as a place in the classes, and the classes.
+    """Every label as an index of the classes, and the classes.
 
     Classes are the lines of `file`, else `names`; else the words in sorted order, or the numbers up to the largest.
     """
@@ -207,11 +209,11 @@ def numbered_labels(
     if not words:
         return _class_numbers([int(label) for label in labels], known, where)
     classes = known or tuple(sorted(set(words)))
-    place = {name: number for number, name in enumerate(classes)}
-    strange = next((word for word in words if word not in place), None)
+    numbers = {name: number for number, name in enumerate(classes)}
+    strange = next((word for word in words if word not in numbers), None)
     if strange is not None:
         raise HoldfastError(f"the label `{strange}` of {where} is none of the {len(classes)} classes")
-    return np.array([place[word] for word in words], dtype=np.int64), classes
+    return np.array([numbers[word] for word in words], dtype=np.int64), classes
 
 
 def _class_numbers(numbers: list[int], known: tuple[str, ...], where: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
@@ -232,11 +234,11 @@ def _class_numbers(numbers: list[int], known: tuple[str, ...], where: str) -> tu
 
 
 def _lines(file: str) -> tuple[str, ...]:
-    place = Path(file).expanduser()
-    if not place.is_file():
-        raise Misuse(f"there is no file of classes {place}", hint="give a text file with one class per line")
+    path = Path(file).expanduser()
+    if not path.is_file():
+        raise Misuse(f"there is no file of classes {path}", hint="give a text file with one class per line")
     try:
-        text = place.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise HoldfastError(f"the file of classes {place} cannot be read: {error}") from error
+        raise HoldfastError(f"the file of classes {path} cannot be read: {error}") from error
     return tuple(line.strip() for line in text.splitlines() if line.strip())

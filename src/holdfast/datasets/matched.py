@@ -16,10 +16,9 @@ from holdfast.core.damage import DAMAGED
 from holdfast.core.errors import HoldfastError, Misuse, unknown
 from holdfast.core.registry import register
 from holdfast.core.types import DatasetCard
-from holdfast.datasets.folder import Folder
-from holdfast.datasets.image_files import framed, image_size, listing_digest
-from holdfast.datasets.in_memory import repeated
-from holdfast.datasets.subsample import first
+from holdfast.datasets.image_files import ImageFiles, framing_of, image_size, listing_digest
+from holdfast.datasets.in_memory import first_duplicate
+from holdfast.datasets.subsample import keyed_choice
 
 SOURCE = "Shi et al. 2023, arXiv:2302.01381, Appendix B.2"
 Words = tuple[str, ...]
@@ -27,7 +26,7 @@ TAGS = re.compile(r"[,;|]")
 
 
 @register("dataset", "matched", source=SOURCE, tags=("built", "yours"))
-def matched(
+def matched_dataset(
     table: str,
     *,
     classes: str,
@@ -41,74 +40,74 @@ def matched(
     resize: int | None = None,
     channels: Literal[1, 3] = 3,
     seed: int = 0,
-) -> Folder:
+) -> ImageFiles:
     """A balanced test set from captioned or tagged images, labelled where exactly one class is named.
 
     `table` is .csv, .parquet or .jsonl with a column `image` of paths (under `root`, default: the table's folder) and
     a column `caption` or `tags` (or `text=NAME`). `classes` is a file: .txt with one class per line and its synonyms
     after commas, or .json. A caption matches a class when it holds one of its names as whole words; a tag when it is
     the name. Case, accents and punctuation do not count. An image that matches two classes has no label. Of every
-    class with `at_least` images `per_class` are kept, chosen by seed and id; other classes keep their place in the
-    list and have no images. The image's path is the id.
+    class with `at_least` images `per_class` are kept, chosen by seed and id; other classes keep their number
+    and have no images. The image's path is the id.
     """
     if not 1 <= per_class <= at_least:
         raise Misuse(f"`per_class` must lie in 1…`at_least`, got {per_class} of {at_least}")
-    place = Path(table).expanduser()
-    framing = framed(channels, size, resize)
+    file = Path(table).expanduser()
+    framing = framing_of(channels, size, resize)
     names = class_names(Path(classes).expanduser())
-    found = columns_of(place, (image, text or by))
-    ids = [str(path) for path in found[image]]
-    twice = repeated(ids)
+    columns = table_columns(file, (image, text or by))
+    ids = [str(path) for path in columns[image]]
+    twice = first_duplicate(ids)
     if twice is not None:
-        raise HoldfastError(f"the image `{twice}` stands twice in {place}", hint="keep one row per image")
-    labels = matches(found[text or by], names, by=by)
-    kept, counts = balanced(ids, labels, len(names), per_class=per_class, at_least=at_least, seed=seed)
+        raise HoldfastError(f"the image `{twice}` appears twice in {file}", hint="keep one row per image")
+    labels = matches(columns[text or by], names, by=by)
+    kept, counts = balanced_choice(ids, labels, len(names), per_class=per_class, at_least=at_least, seed=seed)
     if not len(kept):
         raise HoldfastError(
-            f"no class of {classes} has {at_least} images in {place}; "
+            f"no class of {classes} has {at_least} images in {file}; "
             f"{int(counts.sum())} of {len(ids)} images match exactly one, at most {int(counts.max(initial=0))} a class",
             hint="lower `at_least` and `per_class`, or give the classes more synonyms",
         )
-    base = Path(root).expanduser() if root else place.parent
+    base = Path(root).expanduser() if root else file.parent
     some = tuple(ids[i] for i in kept)
     files = tuple(base / name for name in some)
     card = DatasetCard(
-        name=place.stem,
+        name=file.stem,
         classes=tuple(names),
         channels=channels,
         size=image_size(framing, some, files.__getitem__, ref="matched", path=table),
         fingerprint=listing_digest((name, labels[i], _bytes(base / name)) for name, i in zip(some, kept, strict=True)),
-        source=str(place),
+        source=str(file),
     )
-    return Folder(card, some, np.array([labels[i] for i in kept], dtype=np.int64), files, framing)
+    return ImageFiles(card, some, np.array([labels[i] for i in kept], dtype=np.int64), files.__getitem__, framing)
 
 
 def matches(
     texts: Sequence[Any], names: Mapping[str, Sequence[str]], *, by: Literal["caption", "tags"]
 ) -> list[int | None]:
-    """For every text the place of the one class it names; None where it names none, or more than one."""
+    """For every text the number of the one class it names; None where it names none, or more than one."""
     owners: dict[Words, set[int]] = {}
     for label, spellings in enumerate(names.values()):
         for spelling in spellings:
-            if words := plain(spelling):
+            if words := plain_words(spelling):
                 owners.setdefault(words, set()).add(label)
     longest = max(map(len, owners), default=0)
     labels: list[int | None] = []
     for text in texts:
-        phrases = _tags(text) if by == "tags" else _phrases(plain(str(text or "")), longest)
+        phrases = _tags(text) if by == "tags" else _phrases(plain_words(str(text or "")), longest)
         named: set[int] = set().union(*(owners[phrase] for phrase in phrases if phrase in owners))
         labels.append(named.pop() if len(named) == 1 else None)
     return labels
 
 
-def balanced(
+def balanced_choice(
     ids: Sequence[str], labels: Sequence[int | None], classes: int, *, per_class: int, at_least: int, seed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Places of `per_class` samples of every class that has `at_least`, and how many each class has."""
+    """Positions of `per_class` samples of every class that has `at_least`, and how many each class has."""
     given = np.array([-1 if label is None else label for label in labels], dtype=np.int64)
     counts = np.bincount(given[given >= 0], minlength=classes)
     parts = [
-        first(ids, per_class, seed, among=np.flatnonzero(given == label))
+        keyed_choice(ids, per_class, seed, among=np.flatnonzero(given == label))
         for label in np.flatnonzero(counts >= at_least)
     ]
     return np.concatenate([np.zeros(0, np.int64), *parts]), counts
@@ -124,7 +123,7 @@ def class_names(file: Path) -> dict[str, tuple[str, ...]]:
     else:
         listed = [[word.strip() for word in line.split(",")] for line in content.splitlines() if line.strip()]
     names = [spellings[0] for spellings in listed if spellings]
-    twice = repeated(names)
+    twice = first_duplicate(names)
     if twice is not None or len(names) != len(listed) or not names:
         what = f"names `{twice}` twice" if twice is not None else "has a class without a name"
         raise HoldfastError(f"{file} {what}", hint="one line per class: name, synonym, synonym")
@@ -144,7 +143,7 @@ def _json_names(content: str, file: Path) -> list[list[str]]:
     raise HoldfastError(f"{file} must hold a list of classes, or an object of class → synonyms")
 
 
-def plain(text: str) -> Words:
+def plain_words(text: str) -> Words:
     """The words of a text without case, accents and punctuation; `_` and `+` part words, as in file names and tags."""
     letters = unicodedata.normalize("NFKD", text.casefold())
     kept = "".join(letter for letter in letters if not unicodedata.combining(letter))
@@ -153,7 +152,7 @@ def plain(text: str) -> Words:
 
 def _tags(tags: Any) -> set[Words]:
     listed = TAGS.split(tags) if isinstance(tags, str) else tags or ()
-    return {plain(str(tag)) for tag in listed}
+    return {plain_words(str(tag)) for tag in listed}
 
 
 def _phrases(words: Words, longest: int) -> set[Words]:
@@ -164,7 +163,7 @@ def _bytes(file: Path) -> int:
     return file.stat().st_size if file.is_file() else -1
 
 
-def columns_of(file: Path, names: Sequence[str]) -> dict[str, list[Any]]:
+def table_columns(file: Path, names: Sequence[str]) -> dict[str, list[Any]]:
     """The named columns, as lists of plain values."""
     import pyarrow as pa
 

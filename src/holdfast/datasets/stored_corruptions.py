@@ -12,12 +12,12 @@ import numpy as np
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import register
 from holdfast.datasets.arrays import channels_first, load_numpy, whole_labels
-from holdfast.datasets.cifar import CifarAnswers, cifar_reference, cifar_set
-from holdfast.datasets.class_folders import Choice
-from holdfast.datasets.downloads import Download, File, Form, Mirror, published
-from holdfast.datasets.image_files import Encoded, framed
+from holdfast.datasets.cifar import CifarClassMap, cifar_reference, cifar_set
+from holdfast.datasets.class_folders import Selection
+from holdfast.datasets.downloads import Mirror, form, register_download
+from holdfast.datasets.image_files import ImageFiles, framing_of
 from holdfast.datasets.imagenet import reference
-from holdfast.datasets.imagenet_classes import Answers, Classes
+from holdfast.datasets.imagenet_classes import Classes, MapMode
 from holdfast.datasets.imagenet_shifts import shifted
 from holdfast.datasets.in_memory import InMemory, numbered
 
@@ -61,60 +61,47 @@ SOURCE = "arXiv:1903.12261"
 SEVERITIES = 5
 
 
-def file_name(corruption: str) -> str:
+def published_name(corruption: str) -> str:
     """What its authors call a corruption: `glass_blur`, `jpeg_compression`."""
     return FILE_NAMES.get(corruption, corruption.replace("-", "_"))
 
 
-CIFAR10_C = published(
-    Download(
-        "cifar10-c",
-        (
-            Form(
-                (
-                    *(File(f"{file_name(name)}.npy", "") for names in TARS.values() for name in names),
-                    File("labels.npy", ""),
-                ),
-                (
-                    Mirror(
-                        "https://zenodo.org/record/2535967/files/CIFAR-10-C.tar",
-                        inside="CIFAR-10-C/{name}",
-                        checksum="md5:56bf5dcef84df0e2308c6dcbcbbd8499",
-                    ),
-                ),
-            ),
+CIFAR10_C = register_download(
+    "cifar10-c",
+    form(
+        {**{f"{published_name(name)}.npy": "" for names in TARS.values() for name in names}, "labels.npy": ""},
+        Mirror(
+            "https://zenodo.org/record/2535967/files/CIFAR-10-C.tar",
+            "CIFAR-10-C/{name}",
+            "md5:56bf5dcef84df0e2308c6dcbcbbd8499",
         ),
-        megabytes=2920,
-        licence="CC BY 4.0",
-    )
+    ),
+    megabytes=2920,
+    licence="CC BY 4.0",
 )
-IMAGENET_C = published(
-    Download(
-        "imagenet-c",
-        (
-            Form(
-                tuple(File(f"{name}.tar", checksum) for name, checksum in TAR_SUMS.items()),
-                (Mirror("https://zenodo.org/record/2235448/files/{name}"),),
-            ),
-        ),
-        megabytes=70000,
-        licence="CC BY 4.0",
-        folders=tuple(file_name(name) for names in TARS.values() for name in names),
-    )
+IMAGENET_C = register_download(
+    "imagenet-c",
+    form(
+        {f"{name}.tar": checksum for name, checksum in TAR_SUMS.items()},
+        "https://zenodo.org/record/2235448/files/{name}",
+    ),
+    megabytes=70000,
+    licence="CC BY 4.0",
+    folders=tuple(published_name(name) for names in TARS.values() for name in names),
 )
 
 
 @register("dataset", "cifar10-c", source=SOURCE, tags=("stored", "colour"))
-def cifar10_c(*, corruption: Corruption, severity: int = 3, answers: CifarAnswers = "cifar10") -> InMemory:
+def cifar10_c(*, corruption: Corruption, severity: int = 3, answers: CifarClassMap = "cifar10") -> InMemory:
     """CIFAR-10-C as stored by its authors: CIFAR-10's test images under one corruption at one severity."""
     _check(severity)
-    name = f"{file_name(corruption)}.npy"
-    place = CIFAR10_C.required(f"CIFAR-10-C/{name}" if CIFAR10_C.located(name) is None else name)
-    stack = load_numpy(place)
-    labels = whole_labels(np.asarray(load_numpy(place.with_name("labels.npy"))), place)
+    name = f"{published_name(corruption)}.npy"
+    path = CIFAR10_C.required(f"CIFAR-10-C/{name}" if CIFAR10_C.located(name) is None else name)
+    stack = load_numpy(path)
+    labels = whole_labels(np.asarray(load_numpy(path.with_name("labels.npy"))), path)
     if stack.ndim != 4 or not len(stack) or len(stack) % SEVERITIES or len(labels) not in (len(stack), len(stack) // 5):
         raise HoldfastError(
-            f"{place} should hold five severities of the same images, got the shape {stack.shape} "
+            f"{path} should hold five severities of the same images, got the shape {stack.shape} "
             f"and {len(labels)} labels",
             hint="get it again: `holdfast data get cifar10-c`",
         )
@@ -122,7 +109,7 @@ def cifar10_c(*, corruption: Corruption, severity: int = 3, answers: CifarAnswer
     part = slice((severity - 1) * each, severity * each)
     return cifar_set(
         f"cifar10-c {corruption} {severity}",
-        channels_first(stack[part], "nhwc", place),
+        channels_first(stack[part], "nhwc", path),
         labels[part] if len(labels) == len(stack) else labels,
         ids=numbered(range(each), width=5, prefix="test-"),
         answers=answers,
@@ -138,25 +125,25 @@ def imagenet_c(
     corruption: Corruption,
     severity: int = 3,
     classes: Classes = "all",
-    answers: Answers = "subset",
+    answers: MapMode = "subset",
     size: int = 224,
     resize: int | None = None,
     ids: str | None = None,
     first: int | None = None,
-) -> Encoded:
+) -> ImageFiles:
     """ImageNet-C as stored by its authors: ImageNet's validation images under one corruption, as 224x224 JPEG files."""
     _check(severity)
     group = next(name for name, members in TARS.items() if corruption in members)
     return shifted(
         IMAGENET_C,
         (group, "ImageNet-C", f"ImageNet-C/{group}"),
-        classes=classes,
-        answers=answers,
-        framing=framed(3, size, resize),
-        choice=Choice(ids, first),
+        classes,
+        answers,
+        framing_of(3, size, resize),
+        Selection(ids, first),
         name=f"imagenet-c {corruption} {severity}",
-        inside=f"{file_name(corruption)}/{severity}",
-        compared=reference(classes, answers),
+        inside=f"{published_name(corruption)}/{severity}",
+        compared_with=reference(classes, answers),
     )
 
 

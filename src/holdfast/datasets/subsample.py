@@ -16,28 +16,28 @@ from holdfast.datasets import load
 
 
 @dataclass(slots=True, eq=False)
-class Chosen:
+class Subset:
     """Some samples of another dataset, with their ids, labels and classes."""
 
     card: DatasetCard
     ids: Sequence[str]
     labels: NDArray[np.int64]
     whole: Dataset
-    places: NDArray[np.int64]
+    positions: NDArray[np.int64]
 
     def images(self, index: Sequence[int]) -> Images:
-        return self.whole.images(self.places[np.asarray(index, dtype=np.int64)].tolist())
+        return self.whole.images(self.positions[np.asarray(index, dtype=np.int64)].tolist())
 
 
-def chosen(whole: Dataset, places: NDArray[np.int64], *, name: str = "") -> Chosen:
-    """The samples at these places, in this order."""
-    if not len(places):
+def subset_of(whole: Dataset, positions: NDArray[np.int64], *, name: str = "") -> Subset:
+    """The samples at these positions, in this order."""
+    if not len(positions):
         raise HoldfastError(f"nothing of `{whole.card.name}` is left", hint="ask for a larger share, or more samples")
-    ids = tuple(whole.ids[place] for place in places.tolist())
+    ids = tuple(whole.ids[position] for position in positions.tolist())
     card = replace(
         whole.card, name=name or whole.card.name, fingerprint=digest(["chosen", whole.card.fingerprint, list(ids)])
     )
-    return Chosen(card, ids, whole.labels[places], whole, places)
+    return Subset(card, ids, whole.labels[positions], whole, positions)
 
 
 def keyed_order(ids: Sequence[str], seed: int) -> NDArray[np.int64]:
@@ -48,11 +48,13 @@ def keyed_order(ids: Sequence[str], seed: int) -> NDArray[np.int64]:
     return np.argsort(keys, kind="stable")
 
 
-def first(ids: Sequence[str], count: int, seed: int, *, among: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-    """The places of `count` samples chosen at random, in the order of the dataset."""
-    places = np.arange(len(ids)) if among is None else among
-    order = keyed_order([ids[place] for place in places.tolist()], seed)
-    return np.sort(places[order[:count]])
+def keyed_choice(
+    ids: Sequence[str], count: int, seed: int, *, among: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
+    """The positions of `count` samples chosen at random, in the order of the dataset."""
+    positions = np.arange(len(ids)) if among is None else among
+    order = keyed_order([ids[position] for position in positions.tolist()], seed)
+    return np.sort(positions[order[:count]])
 
 
 @register("dataset", "subsample", tags=("built",))
@@ -64,7 +66,7 @@ def subsample(
     per_class: bool = False,
     rest: bool = False,
     seed: int = 0,
-) -> Chosen:
+) -> Subset:
     """A random part of a dataset: a share of it or a count of samples, over all or of every class.
 
     `subsample:(cifar10:split=train),share=0.05`. A sample's chance depends on seed and id alone, so that a larger part
@@ -81,13 +83,13 @@ def subsample(
     groups = [np.arange(len(whole.ids))]
     if per_class:
         groups = [np.flatnonzero(whole.labels == label) for label in np.unique(whole.labels)]
-    wanted = [round(share * len(group)) if share is not None else count or 0 for group in groups]
-    for group, some in zip(groups, wanted, strict=True):
+    counts = [round(share * len(group)) if share is not None else count or 0 for group in groups]
+    for group, some in zip(groups, counts, strict=True):
         if some > len(group):
             where = f"`{whole.card.classes[whole.labels[group[0]]]}`" if per_class else f"`{dataset}`"
             raise HoldfastError(f"{where} has {len(group)} samples, not {some}", hint=f"count={len(group)} or fewer")
-    parts = [first(whole.ids, some, seed, among=group) for group, some in zip(groups, wanted, strict=True)]
-    places = np.sort(np.concatenate(parts))
+    parts = [keyed_choice(whole.ids, some, seed, among=group) for group, some in zip(groups, counts, strict=True)]
+    positions = np.sort(np.concatenate(parts))
     if rest:
-        places = np.setdiff1d(np.arange(len(whole.ids)), places)
-    return chosen(whole, places)
+        positions = np.setdiff1d(np.arange(len(whole.ids)), positions)
+    return subset_of(whole, positions)

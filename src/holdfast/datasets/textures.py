@@ -51,11 +51,11 @@ def carpet() -> Field:
 
 
 def bricks() -> Field:
-    """Courses of 16 by 32 pixels, every other one set off by half a brick, with dark mortar."""
+    """Rows of 16 by 32 pixels, every other one set off by half a brick, with dark mortar."""
     y, x = _grid()
-    course = y // 16
-    along = (x + 16 * (course % 2)) % SIDE
-    shade = 0.5 + 0.5 * _scattered("bricks", 16, 8)[course, along // 32] + 0.1 * _scattered("brick", SIDE, SIDE)
+    row = y // 16
+    along = (x + 16 * (row % 2)) % SIDE
+    shade = 0.5 + 0.5 * _scattered("bricks", 16, 8)[row, along // 32] + 0.1 * _scattered("brick", SIDE, SIDE)
     return _stretched(np.where((y % 16 < 2) | (along % 32 < 2), 0.0, shade))
 
 

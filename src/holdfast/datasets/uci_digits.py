@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.registry import register
-from holdfast.datasets.downloads import Download, File, Form, Mirror, published, unpacked
+from holdfast.datasets.downloads import File, Form, Mirror, register_download, unpacked
 from holdfast.datasets.in_memory import InMemory, in_memory, numbered
 from holdfast.datasets.mnist import DIGITS
 from holdfast.datasets.spline_resize import bounding_box, fitted
@@ -29,15 +29,13 @@ def _installed() -> tuple[Path, ...]:
     return tuple(Path(folder) / "datasets" / "data" for folder in folders or ())
 
 
-UCI_DIGITS = published(
-    Download(
-        "uci-digits",
-        # no checksum of the wheel: every platform has its own, with the same file inside
-        (Form((FILE,), (Mirror("pypi:scikit-learn", inside="sklearn/datasets/data/{name}.gz"),)),),
-        places=_installed(),
-        megabytes=9,
-        licence="CC BY 4.0",
-    )
+UCI_DIGITS = register_download(
+    "uci-digits",
+    # no checksum of the wheel: every platform has its own, with the same file inside
+    Form((FILE,), (Mirror("pypi:scikit-learn", inside="sklearn/datasets/data/{name}.gz"),)),
+    roots=_installed(),
+    megabytes=9,
+    licence="CC BY 4.0",
 )
 
 
@@ -55,7 +53,7 @@ def uci_digits() -> InMemory:
     if table.shape[1] != 65 or table.min() < 0 or table[:, :64].max() > INKS or table[:, 64].max() > 9:
         raise HoldfastError(f"{path} is not the table of 8x8 digits", hint="run `holdfast data verify uci-digits`")
     small = np.rint(table[:, :64].reshape(-1, 8, 8) * (255 / INKS)).astype(np.uint8)
-    made = in_memory(
+    dataset = in_memory(
         "uci-digits",
         np.stack([as_mnist(image) for image in small])[:, None],
         table[:, 64],
@@ -64,8 +62,8 @@ def uci_digits() -> InMemory:
         licence=UCI_DIGITS.licence,
         source=UCI,
     )
-    made.card = replace(made.card, reference="mnist")
-    return made
+    dataset.card = replace(dataset.card, reference="mnist")
+    return dataset
 
 
 def as_mnist(image: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -15,12 +15,12 @@ from typing import Any, Literal, NamedTuple
 
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import register
-from holdfast.datasets.class_folders import Piece, Plan, encoded
-from holdfast.datasets.downloads import Download, published
-from holdfast.datasets.image_files import Encoded, framed
-from holdfast.datasets.imagenet import RESIZE, SIZE, reference
-from holdfast.datasets.imagenet_classes import Classes, groups, scheme
-from holdfast.datasets.in_memory import repeated
+from holdfast.datasets.class_folders import ImageFile, dataset_of
+from holdfast.datasets.downloads import Download, register_download
+from holdfast.datasets.image_files import ImageFiles, framing_of
+from holdfast.datasets.imagenet import RESIZE, SIZE, imagenet_card, reference
+from holdfast.datasets.imagenet_classes import Classes, class_scheme, groups
+from holdfast.datasets.in_memory import first_duplicate
 
 SOURCE = "arXiv:1906.02168"
 ARCHIVE = (
@@ -31,27 +31,21 @@ MOST = 10  # frames on each side that were reviewed
 Merge = Literal["subset", "sum"]
 FRAME = re.compile(r"(\d+)\.\w+$")
 
-VID = published(
-    Download(
-        "imagenet-vid-robust",
-        (),
-        licence="not stated by its authors",
-        folders=("val", "imagenet-vid-robust"),
-        by_hand=f"get {ARCHIVE} and unpack its imagenet-vid-robust",
-    )
+VID = register_download(
+    "imagenet-vid-robust",
+    licence="not stated by its authors",
+    folders=("val", "imagenet-vid-robust"),
+    by_hand=f"get {ARCHIVE} and unpack its imagenet-vid-robust",
 )
-YTBB = published(
-    Download(
-        "ytbb-robust",
-        (),
-        licence="not stated by its authors",
-        folders=("ytbb_videos", "ytbb-robust"),
-        by_hand=f"get {ARCHIVE} and unpack its ytbb-robust; the labels are at {TESTBED}",
-    )
+YTBB = register_download(
+    "ytbb-robust",
+    licence="not stated by its authors",
+    folders=("ytbb_videos", "ytbb-robust"),
+    by_hand=f"get {ARCHIVE} and unpack its ytbb-robust; the labels are at {TESTBED}",
 )
 
 
-class Frame(NamedTuple):
+class VideoFrame(NamedTuple):
     """A frame beside the anchor it belongs to, by paths below the videos' folder, and the classes that are right."""
 
     anchor: str
@@ -71,7 +65,7 @@ class Frame(NamedTuple):
 @register("dataset", "imagenet-vid-robust", source=SOURCE, tags=("natural", "colour"))
 def imagenet_vid_robust(
     *, answers: Merge = "subset", k: int = MOST, size: int = SIZE, resize: int | None = RESIZE
-) -> Encoded:
+) -> ImageFiles:
     """ImageNet-Vid-Robust: 1,109 frames of videos in 30 classes, each with up to `k` frames on either side.
 
     A class is answered by the largest logit of its ImageNet classes, or by their total probability (`answers=sum`).
@@ -86,7 +80,9 @@ def imagenet_vid_robust(
 
 
 @register("dataset", "ytbb-robust", source=SOURCE, tags=("natural", "colour"))
-def ytbb_robust(*, answers: Merge = "subset", k: int = MOST, size: int = SIZE, resize: int | None = RESIZE) -> Encoded:
+def ytbb_robust(
+    *, answers: Merge = "subset", k: int = MOST, size: int = SIZE, resize: int | None = RESIZE
+) -> ImageFiles:
     """YTBB-Robust: frames of YouTube videos in 24 classes, each with up to `k` reviewed frames on either side.
 
     A class is answered by the largest logit of its ImageNet classes, or by their total probability (`answers=sum`);
@@ -102,37 +98,37 @@ def ytbb_robust(*, answers: Merge = "subset", k: int = MOST, size: int = SIZE, r
     return _dataset("ytbb-robust", frames, videos, answers, k, size, resize)
 
 
-def _vid_frames(labels: Mapping[str, Any], sets: Mapping[str, Any], root: Path) -> Iterator[Frame]:
+def _vid_frames(labels: Mapping[str, Any], sets: Mapping[str, Any], root: Path) -> Iterator[VideoFrame]:
     for anchor, around in sets.items():
         for path in (anchor, *around):
             if path not in labels:
                 raise HoldfastError(f"labels.json of {root} says nothing of {path}", hint="get both files again")
-            yield Frame(anchor, path, tuple(labels[path]))
+            yield VideoFrame(anchor, path, tuple(labels[path]))
 
 
 def _ytbb_frames(
     first: Mapping[str, int], anchors: Mapping[str, Any], neighbours: Mapping[str, Any], folder: Path
-) -> Iterator[Frame]:
+) -> Iterator[VideoFrame]:
     """Anchors that reviewers called good, with the frames they called similar and nothing else."""
     number = {name.replace("_", " "): label for label, name in enumerate(groups("ytbb-robust"))}
     similar: dict[str, list[str]] = {}
     bad = set()
-    for said, key in _reviews(neighbours, folder / "pmk_labels.json"):
+    for marks, key in _reviews(neighbours, folder / "pmk_labels.json"):
         anchor, _, frame = key.partition(",")
-        if "bad-anchor" in said:
+        if "bad-anchor" in marks:
             bad.add(_short(anchor))
-        elif "similar" in said and not said & PROBLEMS:
+        elif "similar" in marks and not marks & PROBLEMS:
             similar.setdefault(_short(anchor), []).append(_short(frame))
-    for said, key in _reviews(anchors, folder / "anchor_labels.json"):
+    for marks, key in _reviews(anchors, folder / "anchor_labels.json"):
         anchor = _short(key)
-        if "good" not in said or said & {"bad", "unsure"} or anchor in bad:
+        if "good" not in marks or marks & {"bad", "unsure"} or anchor in bad:
             continue
         video = anchor.partition("/")[0]
         if video not in first:
             raise HoldfastError(f"{folder} has no first label for {video}", hint="its csv belongs to other labels")
-        right = (first[video], *sorted({number[name] for name in said & number.keys()} - {first[video]}))
+        right = (first[video], *sorted({number[name] for name in marks & number.keys()} - {first[video]}))
         for path in (anchor, *sorted(similar.get(anchor, ()), key=_number)):
-            yield Frame(anchor, path, right)
+            yield VideoFrame(anchor, path, right)
 
 
 PROBLEMS = {
@@ -142,14 +138,14 @@ PROBLEMS = {
 
 
 def _reviews(content: Mapping[str, Any], file: Path) -> Iterator[tuple[set[str], str]]:
-    """What reviewers said of each key, the last word of several."""
+    """The reviewers' labels of each key, the last of several."""
     try:
         words = content["labels"]
-        last = {row["key"]: {words[place] for place in row["labels"]} for row in content["annotations"]}
+        last = {row["key"]: {words[number] for number in row["labels"]} for row in content["annotations"]}
     except (KeyError, TypeError, IndexError) as problem:
         raise HoldfastError(f"{file} is not a file of reviews: {problem!r}", hint=f"get it from {TESTBED}") from problem
-    for key, said in last.items():
-        yield said, key
+    for key, labels in last.items():
+        yield labels, key
 
 
 def _first_labels(file: Path) -> dict[str, int]:
@@ -165,48 +161,40 @@ def _first_labels(file: Path) -> dict[str, int]:
 
 
 def _dataset(
-    name: Classes, frames: Sequence[Frame], place: Path, answers: Merge, k: int, size: int, resize: int | None
-) -> Encoded:
+    name: Classes, frames: Sequence[VideoFrame], folder: Path, answers: Merge, k: int, size: int, resize: int | None
+) -> ImageFiles:
     if not 0 <= k <= MOST:
         raise Misuse(f"`k` is 0 to {MOST}, got {k}")
     kept = [frame for frame in frames if frame.distance <= k]
     if not kept:
         raise HoldfastError(f"the labels of `{name}` name no frames")
-    twice = repeated([frame.id for frame in kept])
+    twice = first_duplicate([frame.id for frame in kept])
     if twice is not None:
-        raise HoldfastError(f"the frame `{twice}` stands twice in the labels of `{name}`", hint="get them again")
-    found = scheme(name, answers)
-    plan = Plan(
-        name=name,
-        classes=found.names,
-        labels={},
-        framing=framed(3, size, resize),
-        size=size,
-        answers=found.answers,
-        reference=reference(name, answers, size=size, resize=resize),
-        source=SOURCE,
-    )
-    outside = [label for frame in kept for label in frame.right if not 0 <= label < len(found.names)]
+        raise HoldfastError(f"the frame `{twice}` appears twice in the labels of `{name}`", hint="get them again")
+    scheme = class_scheme(name, answers)
+    outside = [label for frame in kept for label in frame.right if not 0 <= label < len(scheme.names)]
     if outside or not all(frame.right for frame in kept):
-        raise HoldfastError(f"the labels of `{name}` name class {outside[:1] or 'none'}, it has {len(found.names)}")
-    pieces = _pieces(kept, place)
-    return encoded(plan, pieces, ids=[frame.id for frame in kept], labels=[frame.right[0] for frame in kept])
+        raise HoldfastError(f"the labels of `{name}` name class {outside[:1] or 'none'}, it has {len(scheme.names)}")
+    files, ids, labels = _files(kept, folder), [frame.id for frame in kept], [frame.right[0] for frame in kept]
+    compared_with = reference(name, answers, size=size, resize=resize)
+    card = imagenet_card(name, scheme, size, "", SOURCE, compared_with)
+    return dataset_of(card, files, ids, labels, framing_of(3, size, resize))
 
 
-def _pieces(frames: Sequence[Frame], place: Path) -> list[Piece]:
-    files = [place / frame.path for frame in frames]
+def _files(frames: Sequence[VideoFrame], folder: Path) -> list[ImageFile]:
+    files = [folder / frame.path for frame in frames]
     missing = [file for file in files if not file.is_file()]
     if missing:
         raise HoldfastError(
             f"{len(missing)} of {len(files)} frames are not there, {missing[0]} first", hint="unpack the archive again"
         )
-    return [Piece("", frame.path, file.stat().st_size, file) for frame, file in zip(frames, files, strict=True)]
+    return [ImageFile("", frame.path, file.stat().st_size, file) for frame, file in zip(frames, files, strict=True)]
 
 
-def _root(download: Download, places: Sequence[str], inside: str) -> Path:
-    for place in (download.folder / name for name in places):
-        if (place / inside).is_file():
-            return place
+def _root(download: Download, folders: Sequence[str], inside: str) -> Path:
+    for root in (download.folder / name for name in folders):
+        if (root / inside).is_file():
+            return root
     if download.unpacked() is not None:
         raise HoldfastError(
             f"{download.folder} is not laid out as `{download.name}`: there is no {inside}", hint=download.by_hand
@@ -235,7 +223,7 @@ def _short(key: str) -> str:
 
 
 def _number(path: str) -> int:
-    found = FRAME.search(path)
-    if found is None:
+    number = FRAME.search(path)
+    if number is None:
         raise HoldfastError(f"the name of frame {path} does not end in its number")
-    return int(found[1])
+    return int(number[1])

@@ -16,22 +16,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from holdfast.core.errors import HoldfastError
 from holdfast.core.refs import Ref, digest
 from holdfast.core.registry import registry
-from holdfast.core.types import Classifier, Dataset
+from holdfast.core.types import Change, Classifier, Dataset
 from holdfast.engine.device import Width
-from holdfast.engine.loading import on_device
-from holdfast.engine.select import chosen
+from holdfast.engine.order import chosen_samples
+from holdfast.engine.shards import on_device
 from holdfast.store.footer import Footer
 
 NOISY, REAL = 8, 8  # probe images of each sort
-SIGHTS = 3  # projections of each image's logits
+PROJECTIONS = 3  # projections of each image's logits
 TOLERANCE = 2e-4  # of the largest number: devices and batch sizes change logits in float32 by less than 1e-5
 SPREAD = 10.0  # times what the batch size alone changes is tolerated: models in half precision
 Probe = tuple[float, ...]
 
 
-class Known(NamedTuple):
+class KnownBehaviour(NamedTuple):
     """A behaviour that a store has rows of."""
 
     name: str
@@ -53,21 +54,21 @@ def probe_images(dataset: Dataset, device: torch.device) -> Tensor:
     fine = torch.from_numpy(draws.random((*shape, *card.size), dtype=np.float32))
     coarse = torch.from_numpy(draws.random((*shape, 4, 4), dtype=np.float32))
     smooth = torch.nn.functional.interpolate(coarse, size=card.size, mode="bilinear")
-    index = chosen(dataset.ids, dataset.labels, REAL)
+    index = chosen_samples(dataset.ids, dataset.labels, REAL)
     real = on_device(dataset.images(index.tolist()).pixels, device)
     return torch.cat([fine.to(device), smooth.to(device), real])
 
 
-def probed(model: Classifier, images: Tensor) -> Probe:
+def behaviour_probe(model: Classifier, images: Tensor) -> Probe:
     """The model's answers in a few numbers: first the tolerance, then projections of its logits, image by image."""
 
     def answered(width: int) -> NDArray[np.float64]:
         parts = [images[i : i + width] for i in range(0, len(images), width)]
-        return np.concatenate([_sights(model(part.clone())) for part in parts])
+        return np.concatenate([_projections(model(part.clone())) for part in parts])
 
     with torch.no_grad():
         together = Width(len(images)).recovering(answered, lambda _: None)
-        alone = np.concatenate([_sights(model(images[i : i + 1].clone())) for i in (0, len(images) - 1)])
+        alone = np.concatenate([_projections(model(images[i : i + 1].clone())) for i in (0, len(images) - 1)])
     moved = np.abs(alone - np.concatenate([together[:1], together[-1:]])).max()
     tolerance = max(TOLERANCE, SPREAD * float(moved) / _scale(together))
     return (min(tolerance, 0.1), *(float(value) for value in together.ravel()))
@@ -81,32 +82,98 @@ def alike(one: Probe, other: Probe) -> bool:
     return bool(np.abs(a - b).max(initial=0.0) <= max(one[0], other[0]) * max(_scale(a), _scale(b)))
 
 
-def matched(probe: Probe, known: Iterable[Known]) -> str | None:
+def matching_behaviour(probe: Probe, known: Iterable[KnownBehaviour]) -> str | None:
     """The name of the known behaviour that a probe belongs to."""
     return next((one.name for one in known if alike(probe, one.probe)), None)
 
 
-def name_of(probe: Probe) -> str:
+def behaviour_name(probe: Probe) -> str:
     """A name for a behaviour that nobody has met."""
     return digest([f"{value:.3g}" for value in probe[1:]])[:12]
 
 
-def known_behaviours(footers: Iterable[Footer], model: str, weights: str, data: str, answers: str) -> list[Known]:
+def known_behaviours(
+    footers: Iterable[Footer], model: str, weights: str, data: str, answers: str
+) -> list[KnownBehaviour]:
     """The behaviours that a store has rows of, for one model on one dataset; rows without a probe are none."""
-    found: dict[str, Known] = {}
+    found: dict[str, KnownBehaviour] = {}
     for footer in footers:
         if (footer.model_full, footer.weights, footer.data, footer.answers) == (model, weights, data, answers):
-            found.setdefault(footer.behaviour, Known(footer.behaviour, footer.probe))
+            found.setdefault(footer.behaviour, KnownBehaviour(footer.behaviour, footer.probe))
     return list(found.values())
 
 
-def _sights(logits: Tensor) -> NDArray[np.float64]:
+def _projections(logits: Tensor) -> NDArray[np.float64]:
     """Per image: keyed projections of the logits around their mean, and the largest of them."""
     values = np.nan_to_num(logits.detach().to("cpu", torch.float64).numpy(), nan=1e9, posinf=1e9, neginf=-1e9)
     values = values - values.mean(axis=1, keepdims=True)
-    signs = np.random.default_rng(zlib.crc32(b"sights")).choice([-1.0, 1.0], (values.shape[1], SIGHTS))
+    signs = np.random.default_rng(zlib.crc32(b"sights")).choice([-1.0, 1.0], (values.shape[1], PROJECTIONS))
     return np.column_stack([values @ signs / np.sqrt(values.shape[1]), values.max(axis=1)])
 
 
 def _scale(values: Sequence[float] | NDArray[np.float64]) -> float:
     return max(float(np.abs(values).max(initial=0.0)), 1e-12)
+
+
+TRIED = 8  # images looked at for one that can be read
+
+
+class ForwardOnly:
+    """Refuses attacks that follow gradients where a model gives none; each model is tried once per size of images."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.tried: dict[tuple[int, tuple[int, int]], bool] = {}
+
+    def refuse(self, model: Classifier, dataset: Dataset, changes: Sequence[tuple[Ref, Change]]) -> None:
+        """An error where one of the changes needs gradients that the model does not give."""
+        needs = [ref for ref, change in changes if change.cost.backwards]
+        if not needs or (model.card.differentiable and self._flows(model, dataset)):
+            return
+        raise HoldfastError(
+            f"`{model.card.name}` gives no gradients, which `{needs[0].name}` needs",
+            hint="use corruptions and black-box attacks such as `square-linf`, or a model in which nothing (numpy, "
+            "detach, no_grad) cuts the way from logits to images, such as `file:`, `python:` with plain torch",
+        )
+
+    def forget(self) -> None:
+        self.tried.clear()
+
+    def _flows(self, model: Classifier, dataset: Dataset) -> bool:
+        place = (id(model), dataset.card.size)
+        if place not in self.tried:
+            image = _readable(dataset, self.device)
+            self.tried[place] = image is None or gives_gradients(model, image)
+        return self.tried[place]
+
+
+def gives_gradients(model: Classifier, images: Tensor) -> bool:
+    """Whether a gradient of the logits reaches the images; a model that answers in no way is left to fail later."""
+    leaf = images.detach().clone().requires_grad_()
+    try:
+        with torch.enable_grad():
+            logits = model(leaf)
+            if not logits.requires_grad:
+                return False
+            (gradient,) = torch.autograd.grad(logits.float().sum(), leaf, allow_unused=True)
+    except Exception:  # noqa: BLE001 - other people's code; numpy refuses what has a gradient
+        return not _answers(model, images)
+    return gradient is not None
+
+
+def _answers(model: Classifier, images: Tensor) -> bool:
+    try:
+        with torch.no_grad():
+            model(images)
+    except Exception:  # noqa: BLE001 - other people's code
+        return False
+    return True
+
+
+def _readable(dataset: Dataset, device: torch.device) -> Tensor | None:
+    """The first image that can be read."""
+    for place in range(min(TRIED, len(dataset.ids))):
+        found = dataset.images([place])
+        if not found.failed:
+            return on_device(found.pixels, device)
+    return None

@@ -10,8 +10,11 @@ import platform
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+import numpy as np
+import pyarrow
 import torch
 
+import holdfast
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.types import Classifier, DatasetCard
 
@@ -58,6 +61,17 @@ def device_name(device: torch.device) -> str:
     if device.type == "cuda":
         return str(torch.cuda.get_device_name(device))
     return f"{device.type}, {platform.processor() or platform.machine()}, {torch.get_num_threads()} threads"
+
+
+def installed_versions() -> dict[str, str]:
+    """What a run was measured with."""
+    return {
+        "holdfast": holdfast.__version__,
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "pyarrow": pyarrow.__version__,
+        "python": platform.python_version(),
+    }
 
 
 @contextlib.contextmanager

@@ -17,19 +17,18 @@ from holdfast.attacks.saved_loops import SavedLoops, saving
 from holdfast.core.errors import Absent, HoldfastError, NotRead
 from holdfast.core.refs import Ref, Scenario, digest
 from holdfast.core.registry import registry
-from holdfast.core.types import Classifier, Flag
-from holdfast.engine.device import Width, device_name, full_precision, pick_device
-from holdfast.engine.foreign import foreign, versions
+from holdfast.core.types import Classifier, Flag, fast_version_of
+from holdfast.engine.device import Width, device_name, full_precision, installed_versions, pick_device
+from holdfast.engine.flags import tally_flags
 from holdfast.engine.gallery import add_pictures, mend_pictures
-from holdfast.engine.jobs import Job, Wanted, Workshop, looked_up, read_models, read_scenarios
+from holdfast.engine.jobs import Job, ModelLoader, RunOptions, as_holdfast_error, find_rows, read_models, read_scenarios
 from holdfast.engine.ledger import Ledger
-from holdfast.engine.loading import Shard, shards_ahead
-from holdfast.engine.measure import Measured, Setting, measure
+from holdfast.engine.measure import Measured, MeasureSettings, measure
 from holdfast.engine.order import evenly
 from holdfast.engine.pieces import changed_samples, ending, failure_flags, needed, standing
+from holdfast.engine.shards import Shard, shards_ahead
 from holdfast.engine.survivor_probe import probed
-from holdfast.engine.trust import tally_flags
-from holdfast.engine.watch import Expected, Spoken, Watcher
+from holdfast.engine.watch import Expected, StderrWatcher, Watcher
 from holdfast.models.classifier import borrowed
 from holdfast.models.fast import FastModel, Speed
 from holdfast.store import Footer, Rows, Store
@@ -71,13 +70,13 @@ def evaluate(
     `speed` is about gradients on a GPU: `exact` is float32; the others are float16, tried against float32 on this model
     before they are used, and float32 confirms every success.
     """
-    watcher = watcher or Spoken()
+    watcher = watcher or StderrWatcher()
     store = Store(store) if isinstance(store, str) else store
-    wanted = Wanted(seed, samples, precision, batch_size, speed)
+    options = RunOptions(seed, samples, precision, batch_size, speed)
     asked_models, asked_scenarios = read_models(_listed(models)), read_scenarios(_listed(scenarios))
-    workshop = Workshop(pick_device(device), store, watcher.note)
-    coming = expected(asked_scenarios, workshop, wanted, watcher)
-    workshop.ahead = sum(run.samples * run.backwards for run in coming)
+    loader = ModelLoader(pick_device(device), store, watcher.note)
+    coming = expected(asked_scenarios, loader, options, watcher)
+    loader.ahead = sum(run.samples * run.backwards for run in coming)
     watcher.planned(coming * len(asked_models))
     outcomes: dict[tuple[int, str], Outcome] = {}
     with full_precision(), borrowed(asked_models):
@@ -85,37 +84,39 @@ def evaluate(
             for scenario in evenly(asked_scenarios):
                 name = str(model) if isinstance(model, Ref) else model.card.name
                 try:
-                    job = workshop.job(model, scenario, wanted, recorded=True)
-                    outcome = _done(job, store, workshop, wanted, pictures, watcher)
+                    job = loader.job(model, scenario, options, recorded=True)
+                    outcome = _done(job, store, loader, options, pictures, watcher)
                 except NoRoom:
                     raise
                 except (Exception, SystemExit) as error:  # noqa: BLE001 - models and plug-ins are other people's code
-                    failure = error if isinstance(error, HoldfastError) else foreign(error)
+                    failure = as_holdfast_error(error)
                     outcome = Outcome(name, str(scenario), None, error=failure)
                     if not isinstance(error, Absent):  # said once for all its scenarios
                         watcher.note(f"{name} under {scenario}: {failure}")
                 outcomes[place, scenario.key] = outcome
     ordered = [outcomes[place, scenario.key] for place in range(len(asked_models)) for scenario in asked_scenarios]
     reused = sum(outcome.rows is not None and not outcome.fresh for outcome in ordered)
-    if reused and isinstance(watcher, Spoken):
+    if reused and isinstance(watcher, StderrWatcher):
         watcher.note(f"{reused} of {len(ordered)} runs were measured before: their rows in {store.url} are used again")
     return ordered
 
 
-def expected(scenarios: Sequence[Scenario], workshop: Workshop, wanted: Wanted, watcher: Watcher) -> list[Expected]:
+def expected(
+    scenarios: Sequence[Scenario], loader: ModelLoader, options: RunOptions, watcher: Watcher
+) -> list[Expected]:
     """What each scenario will take, at most; says which cannot run because their data is not here."""
     absent: list[str] = []
     found = []
     for scenario in scenarios:
         try:
-            there = len(workshop.dataset(scenario.dataset).ids)
+            there = len(loader.dataset(scenario.dataset).ids)
         except Absent as missing:
             absent.append(str(missing))
             continue
         except (Exception, SystemExit):  # noqa: BLE001 - told when its turn comes
             continue
         costs = [registry.build(part).cost for part in scenario.changes]
-        samples = there if wanted.samples is None else min(there, wanted.samples)
+        samples = there if options.samples is None else min(there, options.samples)
         forwards, backwards = 1 + sum(cost.forwards for cost in costs), sum(cost.backwards for cost in costs)
         found.append(Expected(str(scenario), samples, forwards, backwards))
     for why, count in Counter(absent).items():
@@ -127,19 +128,19 @@ def _listed(items: Item | Sequence[Item]) -> Sequence[Item]:
     return items if isinstance(items, list | tuple) else [items]  # type: ignore[list-item]
 
 
-def _done(job: Job, store: Store, workshop: Workshop, wanted: Wanted, pictures: int, watcher: Watcher) -> Outcome:
-    job, rows = looked_up(job, store, watcher.note)
+def _done(job: Job, store: Store, loader: ModelLoader, options: RunOptions, pictures: int, watcher: Watcher) -> Outcome:
+    job, rows = find_rows(job, store, watcher.note)
     run = job.run
     changed = () if rows is None else changed_samples(job, rows)
     if rows is not None and not changed:
-        mend_pictures(store, lambda: _loaded(job, workshop, wanted), rows, workshop.device, pictures, watcher.note)
+        mend_pictures(store, lambda: _loaded(job, loader, options), rows, loader.device, pictures, watcher.note)
         watcher.began(run, len(rows), len(rows))
         watcher.ended(run, ending("done before", rows), standing(rows))
         return Outcome(str(run.model), str(run.scenario), rows)
     if changed:
         watcher.note(f"{len(changed)} files of `{run.scenario.dataset}` without an image have changed: measured again")
-    job = _loaded(job, workshop, wanted)
-    evaluation = Evaluation.of(job, store, workshop, wanted, watcher, changed=changed)
+    job = _loaded(job, loader, options)
+    evaluation = Evaluation.of(job, store, loader, options, watcher, changed=changed)
     if rows is not None:
         evaluation.adopt([without(rows, changed)])
     rows = evaluation.finished(pictures)
@@ -147,11 +148,11 @@ def _done(job: Job, store: Store, workshop: Workshop, wanted: Wanted, pictures: 
     return Outcome(str(run.model), str(run.scenario), rows, fresh=True)
 
 
-def _loaded(job: Job, workshop: Workshop, wanted: Wanted) -> Job:
+def _loaded(job: Job, loader: ModelLoader, options: RunOptions) -> Job:
     """The job with its model at hand, not only its card."""
     if not job.is_recorded:
         return job
-    return replace(workshop.job(job.run.model, job.run.scenario, wanted), run=job.run)
+    return replace(loader.job(job.run.model, job.run.scenario, options), run=job.run)
 
 
 @dataclass
@@ -160,8 +161,8 @@ class Evaluation:
 
     job: Job
     store: Store
-    workshop: Workshop
-    wanted: Wanted
+    loader: ModelLoader
+    options: RunOptions
     width: Width
     flags: tuple[Flag, ...]
     watcher: Watcher
@@ -182,8 +183,8 @@ class Evaluation:
         cls,
         job: Job,
         store: Store,
-        workshop: Workshop,
-        wanted: Wanted,
+        loader: ModelLoader,
+        options: RunOptions,
         watcher: Watcher,
         *,
         changed: Sequence[str] = (),
@@ -193,16 +194,16 @@ class Evaluation:
         `changed`: samples whose rows are not to be taken over.
         """
         card = job.dataset.card
-        width = Width(wanted.batch_size or Width.for_model(job.model, card, workshop.device).value)
-        workshop.quicken(job, wanted.speed, width.value, watcher.note)
-        evaluation = cls(job, store, workshop, wanted, width, workshop.flags(job), watcher)
+        width = Width(options.batch_size or Width.for_model(job.model, card, loader.device).value)
+        loader.make_fast(job, options.speed, width.value, watcher.note)
+        evaluation = cls(job, store, loader, options, width, loader.flags(job), watcher)
         pieces = [*store.siblings(job.footer), *store.parts(job.run.key)]
         evaluation.adopt([without(rows, changed) for rows in pieces if not rows.footer.is_weak])
         return evaluation
 
     @property
     def device(self) -> torch.device:
-        return self.workshop.device
+        return self.loader.device
 
     def adopt(self, pieces: Sequence[Rows]) -> None:
         """Takes over rows that were measured before."""
@@ -252,9 +253,9 @@ class Evaluation:
         return Shard(index, self.job.dataset.images(index.tolist()))
 
     def rows(self, shard: Shard) -> Rows:
-        """Measures a shard by itself. The model's rough version is this run's, whichever run came before."""
+        """Measures a shard by itself. The model's fast version is this run's, whichever run came before."""
         begun = time.perf_counter()
-        self.workshop.quicken(self.job, self.wanted.speed, self.width.value, self.watcher.note)
+        self.loader.make_fast(self.job, self.options.speed, self.width.value, self.watcher.note)
         measured = self._measured(self.job.setting(self.device), shard)
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
@@ -292,18 +293,18 @@ class Evaluation:
         left = len(self.order) - self.ledger.known
         return NotRead(f"{first.problem}{more}; the run is unfinished, {left:,} samples are left", hint=first.hint)
 
-    def _measured(self, setting: Setting, shard: Shard) -> Measured:
+    def _measured(self, setting: MeasureSettings, shard: Shard) -> Measured:
         def work(width: int) -> Measured:
             with self._saving(shard, width):
                 return measure(setting, shard, width=width)
 
         measured = self.width.recovering(work, self.watcher.note)
-        fast = getattr(setting.model, "rough", None)
+        fast = fast_version_of(setting.model)
         if isinstance(fast, FastModel) and (count := fast.overflows()):
             why = f"{count} values left the range of float16"
             self.watcher.note(f"gradients go on in float32: {why}")
-            self.workshop.distrust(self.job, why)
-            self.workshop.quicken(self.job, self.wanted.speed, self.width.value, self.watcher.note)
+            self.loader.distrust(self.job, why)
+            self.loader.make_fast(self.job, self.options.speed, self.width.value, self.watcher.note)
             measured = self.width.recovering(work, self.watcher.note)
         return measured
 
@@ -314,8 +315,8 @@ class Evaluation:
             yield
             return
         key, ids = self.job.run.key, [self.job.dataset.ids[i] for i in shard.index]
-        is_fast = getattr(self.job.model, "rough", None) is not None  # float32 does not go on where float16 left off
-        name = digest([ids, width, self.wanted.speed, is_fast, device_name(self.device), versions()])
+        is_fast = fast_version_of(self.job.model) is not None  # float32 does not go on where float16 left off
+        name = digest([ids, width, self.options.speed, is_fast, device_name(self.device), installed_versions()])
         self.states.append(name)
         with saving(
             SavedLoops(
@@ -331,8 +332,8 @@ class Evaluation:
         footer = replace(
             self._footer(),
             seconds=seconds,
-            facts=self.job.footer.facts | measured.journey.facts,
-            tallies=measured.journey.tallies,
+            facts=self.job.footer.facts | measured.changed.facts,
+            tallies=measured.changed.tallies,
             forwards=int(predictions.forwards.sum()),
             backwards=int(predictions.backwards.sum()),
         )
@@ -359,7 +360,9 @@ class Evaluation:
 
     def _footer(self) -> Footer:
         about = device_name(self.device)
-        return replace(self.job.footer, started=self.started, device=about, versions=versions(), flags=self.flags)
+        return replace(
+            self.job.footer, started=self.started, device=about, versions=installed_versions(), flags=self.flags
+        )
 
     def _final_footer(self, pieces: Sequence[Rows], order: Sequence[str]) -> Footer:
         own = [rows.footer for rows in pieces if rows.footer.key == self.job.run.key]

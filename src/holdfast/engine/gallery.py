@@ -15,9 +15,9 @@ from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.refs import Ref, Scenario
 from holdfast.core.registry import registry
 from holdfast.engine.device import Width, full_precision, pick_device
-from holdfast.engine.jobs import Job, Wanted, Workshop
-from holdfast.engine.loading import Shard
+from holdfast.engine.jobs import Job, ModelLoader, RunOptions
 from holdfast.engine.measure import Measured, measure
+from holdfast.engine.shards import Shard
 from holdfast.store import Rows, Store
 from holdfast.store.files import NoRoom
 from holdfast.store.footer import Footer
@@ -114,11 +114,11 @@ def explain(store: Store, key: str, sample: str, *, device: str = "auto", trust:
     model, scenario = registry.bind("model", footer.model_full), registry.scenario(footer.scenario_full)
     if not trust:
         _refuse_code(model, scenario, footer.key)
-    workshop = Workshop(pick_device(device), store)
-    job = workshop.job(
+    loader = ModelLoader(pick_device(device), store)
+    job = loader.job(
         model,
         scenario,
-        Wanted(footer.seed, footer.samples, footer.precision),
+        RunOptions(footer.seed, footer.samples, footer.precision),
     )
     if job.run.family != footer.family:
         raise HoldfastError(
@@ -126,7 +126,7 @@ def explain(store: Store, key: str, sample: str, *, device: str = "auto", trust:
             hint=f"evaluate it anew: {footer.command}",
         )
     with full_precision():
-        measured = _again(job, [sample], workshop.device, 1)
+        measured = _again(job, [sample], loader.device, 1)
     said = measured.predictions()
     names = footer.classes or tuple(str(i) for i in range(footer.card.classes))
     picture = _pictures([sample], measured)[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,31 +24,36 @@ from holdfast.core.refs import Ref, Run, Scenario
 from holdfast.core.registry import LARGEST, registry
 from holdfast.core.types import Change, Classifier, Dataset, DatasetCard, Flag, ModelCard
 from holdfast.core.values import number_text, shortened
-from holdfast.engine.behaviour import Probe, is_code, known_behaviours, matched, name_of, probe_images, probed
+from holdfast.engine.behaviour import (
+    ForwardOnly,
+    Probe,
+    behaviour_name,
+    behaviour_probe,
+    is_code,
+    known_behaviours,
+    matching_behaviour,
+    probe_images,
+)
 from holdfast.engine.fast_versions import FastVersions
-from holdfast.engine.forward_only import ForwardOnly
-from holdfast.engine.loading import on_device
-from holdfast.engine.measure import Setting
-from holdfast.engine.memory import Remembering, Said
-from holdfast.engine.radii import radius_flags
-from holdfast.engine.select import chosen
-from holdfast.engine.trust import TRIAL_SAMPLES, trials
+from holdfast.engine.flags import radius_flags
+from holdfast.engine.measure import MeasureSettings
+from holdfast.engine.order import chosen_samples
+from holdfast.engine.shards import ImageCache, LogitCache
+from holdfast.engine.trials import flags_on
 from holdfast.models import TorchClassifier, load
-from holdfast.models.check import balanced, check
 from holdfast.models.fast import Speed
-from holdfast.models.label_mapped import answering, map_digest
+from holdfast.models.label_mapped import map_digest, with_label_map
 from holdfast.store import Rows, Store
 from holdfast.store.footer import Footer
 
 Item = TypeVar("Item")
 WEIGHTS_FILE = "weights file"  # the fact of a footer that names its digest
-PROBES = 16  # images a check looks at
 AFTER_BFLOAT16 = "-2"  # the version of runs whose first rows were made in bfloat16
 MOST_WIDTH = 1_000_000  # samples in flight
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RunOptions:
     """What the caller wants of every run."""
 
     seed: int = 0
@@ -88,7 +94,7 @@ class Job:
     model: Classifier
     dataset: Dataset
     changes: tuple[tuple[Ref, Change], ...]
-    said: Said | None = None
+    said: LogitCache | None = None
     notes: dict[str, str] = field(default_factory=dict)  # for the footer: how the run was made
     probe: Probe = ()  # what the model answers on probe images, where it is code
 
@@ -102,7 +108,7 @@ class Job:
         """Positions of the samples asked for. Only a choice needs the stratified order."""
         if self.run.samples is None and self.run.precision is None:
             return np.arange(len(self.dataset.ids), dtype=np.int64)
-        order = chosen(self.dataset.ids, self.dataset.labels, self.run.samples)
+        order = chosen_samples(self.dataset.ids, self.dataset.labels, self.run.samples)
         return order if self.run.precision is not None else np.sort(order)
 
     @property
@@ -112,12 +118,12 @@ class Job:
         facts = {} if answers is None else {"answers": answers.words}
         return replace(footer, command=command(self.run), facts=facts | self.notes, probe=self.probe)
 
-    def setting(self, device: torch.device) -> Setting:
+    def setting(self, device: torch.device) -> MeasureSettings:
         source = self.run.scenario.dataset
-        return Setting(self.model, self.dataset, self.changes, self.run.seed, device, self.said, source)
+        return MeasureSettings(self.model, self.dataset, self.changes, self.run.seed, device, self.said, source)
 
 
-class Workshop:
+class ModelLoader:
     """Loads each model and dataset once, checks each pair once, and keeps one model at a time."""
 
     def __init__(
@@ -135,23 +141,23 @@ class Workshop:
         self.checked: dict[tuple[str, ...], tuple[Flag, ...]] = {}
         self.ahead = 0  # passes to the images that each model has before it: whether compiling pays
         self.forward_only = ForwardOnly(device)
-        self.said = Said()
+        self.said = LogitCache()
         self.speaker: Classifier | None = None
 
     def dataset(self, ref: Ref) -> Dataset:
         if ref.key not in self.datasets:
-            self.datasets[ref.key] = Remembering(registry.build(ref))
+            self.datasets[ref.key] = ImageCache(registry.build(ref))
         return self.datasets[ref.key]
 
-    def model(self, wanted: Ref | Classifier) -> tuple[Ref, Classifier]:
-        if not isinstance(wanted, Ref):
-            return Ref("object", wanted.card.name, (), 1), _placed(wanted, self.device)
-        if self.loaded is None or self.loaded[0] != wanted:
+    def model(self, options: Ref | Classifier) -> tuple[Ref, Classifier]:
+        if not isinstance(options, Ref):
+            return Ref("object", options.card.name, (), 1), _placed(options, self.device)
+        if self.loaded is None or self.loaded[0] != options:
             self.loaded = None  # let go of the last one before the next takes its memory
             self.mapped.clear()
             self.fast = FastVersions(self.device)
             self.forward_only.forget()
-            self.loaded = wanted, load(wanted, device=self.device)
+            self.loaded = options, load(options, device=self.device)
         return self.loaded
 
     def answering(self, model: Classifier, dataset: Dataset) -> Classifier:
@@ -166,10 +172,10 @@ class Workshop:
             return RecordedModel(replace(model.card, classes=answers.classes), map_digest(answers))
         place = (id(model), answers)
         if place not in self.mapped:
-            self.mapped[place] = answering(model, answers)
+            self.mapped[place] = with_label_map(model, answers)
         return self.mapped[place]
 
-    def job(self, model: Ref | Classifier, scenario: Scenario, wanted: Wanted, *, recorded: bool = False) -> Job:
+    def job(self, model: Ref | Classifier, scenario: Scenario, options: RunOptions, *, recorded: bool = False) -> Job:
         """The run of a model under a scenario; `recorded`: without loading a model that the store knows already."""
         known = self._recorded(model) if recorded and isinstance(model, Ref) else None
         ref, classifier = self.model(model) if known is None or not isinstance(model, Ref) else (model, known)
@@ -181,9 +187,9 @@ class Workshop:
         run = Run(
             model=ref,
             scenario=scenario,
-            seed=wanted.seed,
-            samples=wanted.samples if wanted.samples is None or wanted.samples < len(dataset.ids) else None,
-            precision=wanted.precision,
+            seed=options.seed,
+            samples=options.samples if options.samples is None or options.samples < len(dataset.ids) else None,
+            precision=options.precision,
             weights=classifier.card.weights,
             data=dataset.card.fingerprint,
             answers=getattr(classifier, "label_map", ""),
@@ -231,28 +237,28 @@ class Workshop:
             return run, ()
         key = (str(id(model)), run.weights, run.data, run.scenario.dataset.key, run.answers)
         if key not in self.behaviours:
-            probe = probed(model, probe_images(dataset, self.device))
+            probe = behaviour_probe(model, probe_images(dataset, self.device))
             known = (
                 []
                 if self.store is None
                 else known_behaviours(self.store.footers().values(), run.model.full, run.weights, run.data, run.answers)
             )
-            name = matched(probe, known)
+            name = matching_behaviour(probe, known)
             if name is None and known:
                 self.told(
                     f"`{run.model}` answers otherwise than when its rows on `{run.scenario.dataset}` were made: "
                     "it is measured as another run, and those rows stay"
                 )
-            self.behaviours[key] = name or name_of(probe), probe
+            self.behaviours[key] = name or behaviour_name(probe), probe
         name, probe = self.behaviours[key]
         return replace(run, behaviour=name), probe
 
-    def quicken(self, job: Job, speed: Speed, width: int, said: Callable[[str], None]) -> None:
+    def make_fast(self, job: Job, speed: Speed, width: int, said: Callable[[str], None]) -> None:
         """Gives the model of a job that follows gradients on a GPU its fast version, where it has one to trust."""
         if isinstance(job.model, TorchClassifier):
-            job.model.rough = None
+            job.model.fast = None
             if self.device.type == "cuda" and any(change.cost.backwards for _, change in job.changes):
-                job.model.rough = self.fast.version(job, speed, width, self.ahead, said)
+                job.model.fast = self.fast.version(job, speed, width, self.ahead, said)
 
     def distrust(self, job: Job, why: str) -> None:
         """The fast version failed in use: this model's gradients stay in float32 from here on."""
@@ -266,48 +272,24 @@ class Workshop:
         return self.checked[pair] + radius_flags(job.run.scenario)
 
 
-class Looked(NamedTuple):
+class JobRows(NamedTuple):
     """A job and the rows that the store has of it, None where it has none."""
 
     job: Job
     rows: Rows | None
 
 
-def looked_up(job: Job, store: Store, said: Callable[[str], None]) -> Looked:
+def find_rows(job: Job, store: Store, said: Callable[[str], None]) -> JobRows:
     """The rows of a job, and the job under another key where those in the store were made by a weaker attack."""
     rows = store.find(job.run.key)
     if rows is None or not rows.footer.is_weak:
-        return Looked(job, rows)
+        return JobRows(job, rows)
     said(
         f"the rows of `{job.run.model}` under `{job.run.scenario}` were made with gradients in bfloat16, which attack "
         "weaker: it is measured as another run, and those rows stay"
     )
     job = replace(job, run=replace(job.run, behaviour=f"{job.run.behaviour}{AFTER_BFLOAT16}"))
-    return Looked(job, store.find(job.run.key))
-
-
-def flags_on(model: Classifier, dataset: Dataset, device: torch.device) -> tuple[Flag, ...]:
-    """Checks a model on a few images of a dataset."""
-    images, labels = _few(dataset, PROBES, device)
-    majority = float(np.bincount(dataset.labels).max()) / len(dataset.labels)
-    return check(model, images, labels, majority=majority) if len(images) else ()
-
-
-def trials_on(
-    model: Classifier, dataset: Dataset, device: torch.device, said: Callable[[str], None]
-) -> tuple[Flag, ...]:
-    """Attacks a model on some images of a dataset, to see whether its gradients can be trusted."""
-    images, labels = _few(dataset, 2 * TRIAL_SAMPLES, device)
-    return trials(model, images, labels, said) if len(images) else ()
-
-
-def _few(dataset: Dataset, count: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Some images, of each class as many as of others, with their labels; unreadable ones are passed over."""
-    index = balanced(np.asarray(dataset.labels), count)
-    images = dataset.images(index.tolist())
-    kept = [i for i in range(len(index)) if i not in images.failed]
-    labels = torch.from_numpy(np.asarray(dataset.labels[index[kept]])).to(device)
-    return on_device(images.pixels[kept], device), labels
+    return JobRows(job, store.find(job.run.key))
 
 
 def _placed(model: Classifier, device: torch.device) -> Classifier:
@@ -335,6 +317,19 @@ def read_scenarios(scenarios: Sequence[str | Scenario]) -> list[Scenario]:
 
 def _once(items: Sequence[Item], key: Callable[[Item], str]) -> list[Item]:
     return list({key(item): item for item in items}.values())
+
+
+def as_holdfast_error(error: BaseException) -> HoldfastError:
+    """The error itself where it is ours; one from other people's code with its file and line, so other runs go on."""
+    if isinstance(error, HoldfastError):
+        return error
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    failure = HoldfastError(
+        f"{type(error).__name__}: {error} ({last.filename}, line {last.lineno})",
+        hint="`holdfast check MODEL` looks for what is wrong with a model",
+    )
+    failure.__cause__ = error
+    return failure
 
 
 def fits(model: ModelCard, dataset: DatasetCard, labels: NDArray[np.int64]) -> None:

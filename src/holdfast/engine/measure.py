@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -13,14 +13,13 @@ from torch import Tensor
 from holdfast.core.errors import HoldfastError
 from holdfast.core.noise import Noise
 from holdfast.core.refs import Ref
-from holdfast.core.types import Batch, Change, Classifier, Dataset
-from holdfast.engine.loading import Shard, on_device, out_of_range
-from holdfast.engine.memory import Place, Said, place_of
+from holdfast.core.types import Batch, Change, Changed, Classifier, Dataset
+from holdfast.engine.shards import LogitCache, Place, Shard, images_key, on_device, out_of_range
 from holdfast.store.rows import Predictions
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class MeasureSettings:
     """All that stays the same from shard to shard of a run."""
 
     model: Classifier
@@ -28,21 +27,21 @@ class Setting:
     changes: Sequence[tuple[Ref, Change]]
     seed: int
     device: torch.device
-    said: Said | None = None
+    logit_cache: LogitCache | None = None
     source: Ref | None = None
 
-    def place(self, changes: int) -> Place:
+    def key(self, changes: int) -> Place:
         """Names the images after the first so many changes."""
-        assert self.source is not None, "what was said is kept by what the dataset is"
+        assert self.source is not None, "logits are cached by the dataset's ref"
         refs = [ref for ref, _ in self.changes[:changes]]
-        return place_of(self.source, refs, self.dataset.card.fingerprint, self.seed)
+        return images_key(self.source, refs, self.dataset.card.fingerprint, self.seed)
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What came of a shard: the images before and after, the journey between, the logits at its end.
+    """A shard after its changes: the images before and after, what the changes reported, the logits at the end.
 
-    On a GPU the work may still be under way; `predictions` waits for it.
+    `changed` has one row per usable sample. On a GPU the work may still be under way; `predictions` waits for it.
     """
 
     ids: tuple[str, ...]
@@ -52,30 +51,34 @@ class Measured:
     before: Tensor
     after: Tensor
     logits: Tensor
-    journey: Journey
+    changed: Changed
 
     def predictions(self) -> Predictions:
-        """What becomes rows; samples that could not be measured have no logits."""
-        journey = self.journey
-        reasons = self.reasons | {self.usable[i]: why for i, why in journey.reasons.items()}
+        """What becomes rows, in numpy since the store does without torch; unusable samples have no logits."""
+        changed = self.changed
+        reasons = self.reasons | {self.usable[i]: why for i, why in changed.reasons.items()}
+        forwards, backwards = self._spread(changed.forwards, 0), self._spread(changed.backwards, 0)
+        forwards[self.usable] += 1  # the one that scores the result
         return Predictions(
             ids=self.ids,
             labels=self.labels,
             logits=self._spread(self.logits, np.nan),
-            sizes=self._spread(journey.sizes, np.nan),
-            radii=self._spread(journey.radii, np.nan),
-            forwards=self._spread(journey.forwards + 1, 0).astype(np.int64),
-            backwards=self._spread(journey.backwards, 0).astype(np.int64),
+            sizes=self._spread(changed.size, np.nan),
+            radii=self._spread(changed.radius, np.nan),
+            forwards=forwards.astype(np.int64),
+            backwards=backwards.astype(np.int64),
             reasons=[reasons.get(i) for i in range(len(self.ids))],
         )
 
-    def _spread(self, values: Tensor, empty: float) -> NDArray[np.float32]:
-        full = np.full((len(self.ids), *values.shape[1:]), empty, dtype=np.float32)
-        full[self.usable] = values.cpu().numpy()
+    def _spread(self, values: Tensor | None, empty: float) -> NDArray[np.float32]:
+        """One row per sample of the shard."""
+        full = np.full((len(self.ids), *([] if values is None else values.shape[1:])), empty, dtype=np.float32)
+        if values is not None:
+            full[self.usable] = values.cpu().numpy()
         return full
 
 
-def measure(setting: Setting, shard: Shard, *, width: int) -> Measured:
+def measure(setting: MeasureSettings, shard: Shard, *, width: int) -> Measured:
     """Applies the changes in order and scores the result; what cannot be read or scored is a row with a reason."""
     dataset, index = setting.dataset, shard.index
     ids = tuple(dataset.ids[i] for i in index)
@@ -90,62 +93,36 @@ def measure(setting: Setting, shard: Shard, *, width: int) -> Measured:
     kept = torch.tensor(usable, dtype=torch.int64, device=setting.device)
     labels = torch.from_numpy(np.asarray(dataset.labels[index])).to(setting.device)
     batch = Batch(images if whole else images[kept], labels if whole else labels[kept], tuple(ids[i] for i in usable))
-    journey = _through_changes(setting, batch, width)
-    logits = _scored(setting.model, journey.images, width)
-    if setting.said is not None and all(ref.kind != "attack" for ref, _ in setting.changes):
-        setting.said.keep(setting.place(len(setting.changes)), batch.ids, logits)
+    changed = _through_changes(setting, batch, width)
+    logits = _scored(setting.model, changed.images, width)
+    if setting.logit_cache is not None and all(ref.kind != "attack" for ref, _ in setting.changes):
+        setting.logit_cache.keep(setting.key(len(setting.changes)), batch.ids, logits)
     return Measured(
         ids=ids,
         labels=np.asarray(dataset.labels[index], dtype=np.int64),
         usable=usable,
         reasons=reasons,
         before=images,
-        after=journey.images if whole else images.index_copy(0, kept, journey.images),
+        after=changed.images if whole else images.index_copy(0, kept, changed.images),
         logits=logits,
-        journey=journey,
+        changed=changed,
     )
 
 
-@dataclass(slots=True)
-class Journey:
-    """What the changes of a scenario did, taken together; sizes are those of the last change that has any."""
-
-    images: Tensor
-    sizes: Tensor
-    radii: Tensor
-    forwards: Tensor
-    backwards: Tensor
-    reasons: dict[int, str] = field(default_factory=dict)
-    facts: dict[str, str] = field(default_factory=dict)
-    tallies: dict[str, int] = field(default_factory=dict)
-
-
-def _through_changes(setting: Setting, batch: Batch, width: int) -> Journey:
-    nothing = torch.full((len(batch),), torch.nan, device=setting.device)
-    none = torch.zeros(len(batch), device=setting.device)
-    journey = Journey(batch.images, nothing, nothing, none, none)
+def _through_changes(setting: MeasureSettings, batch: Batch, width: int) -> Changed:
+    changed = Changed(batch.images)
     if not setting.changes or not len(batch):
-        return journey
+        return changed
     noise = Noise.of(setting.seed, batch.ids, setting.device)
-    for place, (ref, change) in enumerate(setting.changes):
+    for number, (ref, change) in enumerate(setting.changes):
         # severities and radii share their draws on purpose: neighbouring cells of a table differ by the level alone
-        own = noise.scope(f"{place} {ref.name}")
+        own = noise.scope(f"{number} {ref.name}")
         logits = None
-        if setting.said is not None and ref.kind == "attack":
-            logits = setting.said.recall(setting.place(place), batch.ids, setting.device)
-        changed = change(setting.model, Batch(journey.images, batch.labels, batch.ids, logits), own, width=width)
-        journey.images = changed.images
-        journey.sizes = changed.size if changed.size is not None else journey.sizes
-        journey.radii = changed.radius if changed.radius is not None else journey.radii
-        journey.forwards = journey.forwards + changed.forwards if changed.forwards is not None else journey.forwards
-        journey.backwards = (
-            journey.backwards + changed.backwards if changed.backwards is not None else journey.backwards
-        )
-        journey.reasons |= changed.reasons
-        journey.facts |= changed.facts
-        for name, count in changed.tallies.items():
-            journey.tallies[name] = journey.tallies.get(name, 0) + count
-    return journey
+        if setting.logit_cache is not None and ref.kind == "attack":
+            logits = setting.logit_cache.recall(setting.key(number), batch.ids, setting.device)
+        part = Batch(changed.images, batch.labels, batch.ids, logits)
+        changed = changed.then(change(setting.model, part, own, width=width))
+    return changed
 
 
 def _scored(model: Classifier, images: Tensor, width: int) -> Tensor:

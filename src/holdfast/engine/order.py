@@ -1,15 +1,47 @@
-"""The order of many cells: cheap ones first, then every line of a table at its middle, its ends and what lies between.
+"""The order in which samples and scenarios are measured.
 
-So a suite that was stopped half way has every corruption at a middle severity rather than half of them at all five. Its
-first attack comes second, which tells how long the others will take.
+Samples: a keyed, stratified order whose every prefix is a fair sample of the whole. Scenarios: cheap ones first, then
+every line of a table at its middle, its ends and the rest, so that a suite that was stopped half way has every
+corruption at a middle severity rather than half of them at all five. The first attack comes second: it shows how long
+the others will take.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from holdfast.core.refs import Ref, Scenario
+
+
+def stratified_order(ids: Sequence[str], labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Positions in an order whose first n samples hold each class in proportion, for every n.
+
+    It depends on ids and labels alone, so every model and scenario sees the same samples, and a larger choice contains
+    the smaller one.
+    """
+    rank = np.array([_keyed(name) for name in ids], dtype=np.uint64)
+    place = np.empty(len(ids), dtype=np.float64)
+    for label in np.unique(labels):
+        members = np.flatnonzero(labels == label)
+        members = members[np.argsort(rank[members], kind="stable")]
+        place[members] = (np.arange(len(members)) + 0.5) / len(members)
+    return np.lexsort((rank, place))
+
+
+def chosen_samples(ids: Sequence[str], labels: NDArray[np.int64], samples: int | None) -> NDArray[np.int64]:
+    """Positions of the samples asked for, in stratified order; all of them when there are no more."""
+    order = stratified_order(ids, labels)
+    return order if samples is None else order[:samples]
+
+
+def _keyed(name: str) -> int:
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8, person=b"samples").digest(), "little")
+
 
 Line = tuple[object, ...]
 

@@ -11,28 +11,26 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from holdfast.core.errors import HoldfastError
 from holdfast.core.noise import Noise
 from holdfast.core.refs import Ref, Scenario
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch, Classifier, Cost
 from holdfast.engine.device import Width, device_name, full_precision, pick_device
-from holdfast.engine.foreign import foreign
-from holdfast.engine.jobs import Job, Wanted, Workshop, looked_up, read_models, read_scenarios
-from holdfast.engine.loading import on_device
+from holdfast.engine.jobs import Job, ModelLoader, RunOptions, as_holdfast_error, find_rows, read_models, read_scenarios
+from holdfast.engine.shards import on_device
 from holdfast.engine.watch import BACKWARD
 from holdfast.store import Footer, Store
 
 TRIAL = 32  # samples in a trial
 REPEATS = 2
-Place = tuple[str, str, tuple[int, ...], int]
+RunKey = tuple[str, str, tuple[int, ...], int]
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
     """One run of a plan. `seconds` is at most: attacks let go of broken samples early. None where nobody can tell.
 
-    `samples` is None where all are wanted of a dataset that nobody has opened yet.
+    `samples` is None where all are options of a dataset that nobody has opened yet.
     """
 
     model: str
@@ -65,12 +63,12 @@ def plan(
     scenarios: Sequence[str | Scenario],
     *,
     store: Store,
-    wanted: Wanted | None = None,
+    options: RunOptions | None = None,
     device: str = "auto",
 ) -> list[Planned]:
     """Every run in the order it would be made."""
-    wanted = wanted or Wanted()
-    workshop = Workshop(pick_device(device), store)
+    options = options or RunOptions()
+    loader = ModelLoader(pick_device(device), store)
     asked = read_scenarios(scenarios)
     planned = []
     with full_precision():
@@ -79,10 +77,10 @@ def plan(
             for scenario in asked:
                 name = str(model) if isinstance(model, Ref) else model.card.name
                 try:
-                    job = workshop.job(model, scenario, wanted)
-                    planned.append(_planned(job, store, workshop.device, paces))
+                    job = loader.job(model, scenario, options)
+                    planned.append(_planned(job, store, loader.device, paces))
                 except (Exception, SystemExit) as error:  # noqa: BLE001 - models and plug-ins are other people's code
-                    failure = error if isinstance(error, HoldfastError) else foreign(error)
+                    failure = as_holdfast_error(error)
                     planned.append(Planned(name, str(scenario), 0, 0, Cost(), None, failure.problem))
     return planned
 
@@ -92,7 +90,7 @@ def recorded_plan(
     scenarios: Sequence[str | Scenario],
     *,
     store: Store,
-    wanted: Wanted | None = None,
+    options: RunOptions | None = None,
     device: str = "auto",
 ) -> list[Planned]:
     """The same from the store alone: no model, no data is opened, so thousands of models are planned in seconds.
@@ -100,16 +98,16 @@ def recorded_plan(
     Runs are known by their refs, their seed and their choice of samples; whether weights or data have changed since is
     not looked at. A pace is that of the model's finished runs on this device, None where it has none.
     """
-    wanted = wanted or Wanted()
-    record = Record(store, device_name(pick_device(device)))
-    asked = [(str(scenario), Under.of(scenario), _most(scenario)) for scenario in read_scenarios(scenarios)]
+    options = options or RunOptions()
+    record = StoreRecord(store, device_name(pick_device(device)))
+    asked = [(str(scenario), ScenarioKey.of(scenario), _most(scenario)) for scenario in read_scenarios(scenarios)]
     planned = []
     for model in read_models(models):
         assert isinstance(model, Ref), "a model in memory is not known by its ref"
         name, full = str(model), model.full
         pace = record.paces.get(full)
         for text, scenario, cost in asked:
-            samples, done = record.standing(full, scenario, wanted)
+            samples, done = record.progress(full, scenario, options)
             left = None if samples is None else max(0, samples - done)
             seconds = 0.0 if left == 0 else None
             if left and pace is not None:
@@ -118,11 +116,11 @@ def recorded_plan(
     return planned
 
 
-class Record:
+class StoreRecord:
     """What a store knows of runs, by their refs. `paces` are seconds per pass and sample, by model."""
 
     def __init__(self, store: Store, device: str) -> None:
-        self.runs: dict[Place, list[Standing]] = defaultdict(list)
+        self.runs: dict[RunKey, list[StoredRun]] = defaultdict(list)
         self.populations: dict[str, int] = {}
         spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])  # passes, seconds
         for footer in store.footers().values():
@@ -135,14 +133,14 @@ class Record:
                 self._add(parts[0].footer, len({name for rows in parts for name in rows.ids}), is_done=False)
         self.paces = {model: seconds / count for model, (count, seconds) in spent.items() if count and seconds}
 
-    def standing(self, model: str, scenario: Under, wanted: Wanted) -> tuple[int | None, int]:
-        """Samples wanted, and how many of them are there."""
-        known = self.runs.get((model, scenario.full, scenario.versions, wanted.seed))
+    def progress(self, model: str, scenario: ScenarioKey, options: RunOptions) -> tuple[int | None, int]:
+        """Samples options, and how many of them are there."""
+        known = self.runs.get((model, scenario.full, scenario.versions, options.seed))
         there = self.populations.get(scenario.dataset)
-        samples = wanted.samples if there is None else min(there, wanted.samples or there)
+        samples = options.samples if there is None else min(there, options.samples or there)
         if known is None:
             return samples, 0
-        asked = (None if samples == there else samples, wanted.precision)
+        asked = (None if samples == there else samples, options.precision)
         same = [each for each in known if each.is_done and each.selection == asked]
         if same:
             return same[0].n, same[0].n
@@ -152,12 +150,12 @@ class Record:
     def _add(self, footer: Footer, n: int, *, is_done: bool) -> None:
         versions = tuple(change.version for change in footer.changes)
         self.runs[footer.model_full, footer.scenario_full, versions, footer.seed].append(
-            Standing((footer.samples, footer.precision), n, is_done)
+            StoredRun((footer.samples, footer.precision), n, is_done)
         )
         self.populations[footer.dataset] = footer.population
 
 
-class Standing(NamedTuple):
+class StoredRun(NamedTuple):
     """One run that a store holds: its choice of samples, and how many rows there are."""
 
     selection: tuple[int | None, float | None]
@@ -165,7 +163,7 @@ class Standing(NamedTuple):
     is_done: bool
 
 
-class Under(NamedTuple):
+class ScenarioKey(NamedTuple):
     """A scenario as footers have it."""
 
     full: str
@@ -173,7 +171,7 @@ class Under(NamedTuple):
     dataset: str
 
     @classmethod
-    def of(cls, scenario: Scenario) -> Under:
+    def of(cls, scenario: Scenario) -> ScenarioKey:
         return cls(scenario.full, tuple(part.version for part in scenario.changes), str(scenario.dataset))
 
 
@@ -189,7 +187,7 @@ def passes(forwards: int, backwards: int) -> float:
 
 
 def _planned(job: Job, store: Store, device: torch.device, paces: dict[str, Pace]) -> Planned:
-    job, rows = looked_up(job, store, lambda _: None)
+    job, rows = find_rows(job, store, lambda _: None)
     samples, run = len(job.order), job.run
     costs = [change.cost for _, change in job.changes]
     cost = Cost(1 + sum(each.forwards for each in costs), sum(each.backwards for each in costs))
@@ -198,13 +196,13 @@ def _planned(job: Job, store: Store, device: torch.device, paces: dict[str, Pace
     there = {name for rows in [*store.parts(run.key), *store.siblings(job.footer)] for name in rows.ids}
     done = sum(job.dataset.ids[i] in there for i in job.order)
     if run.data not in paces:
-        paces[run.data] = pace(job, device)
+        paces[run.data] = model_pace(job, device)
     each = paces[run.data].forward * cost.forwards + paces[run.data].backward * cost.backwards
     seconds = (samples - done) * (each + _rendering(job, device))
     return Planned(str(run.model), str(run.scenario), samples, done, cost, seconds)
 
 
-def pace(job: Job, device: torch.device) -> Pace:
+def model_pace(job: Job, device: torch.device) -> Pace:
     """Times passes through the model on a few real images."""
     batch = _trial(job, device)
     width = min(len(batch), Width.for_model(job.model, job.dataset.card, device).value)

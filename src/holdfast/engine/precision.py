@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from holdfast.attacks.asked_model import kind_of
 from holdfast.attacks.attack import Attack
-from holdfast.attacks.budget import Budget
-from holdfast.attacks.course import kind_of
+from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.objectives import margin
 from holdfast.attacks.recipes.cascade import Cascade
-from holdfast.attacks.recipes.thresholds import Sweep
-from holdfast.attacks.search import Hunt
+from holdfast.attacks.recipes.sweep import Sweep
+from holdfast.attacks.search import RandomSearch
 from holdfast.core.noise import Noise
 from holdfast.core.rounding import percent
 from holdfast.core.types import Batch, Classifier
@@ -154,16 +154,16 @@ def references(model: Classifier, attack: Attack, batch: Batch, width: int) -> R
     start = _margins(model, batch, width)
     right = (start < 0).nonzero().squeeze(1)
     share = len(right) / len(start)
-    batch, start = _first(batch, right[:SAMPLES]), start[right[:SAMPLES]]
+    batch, start = batch.take(right[:SAMPLES]), start[right[:SAMPLES]]
     # without a radius nothing is confirmed, so the model itself is asked throughout
     parts = [(part, radius) for part, radius in dict.fromkeys(short_parts(attack)) if math.isfinite(radius)]
     return References(tuple(_reference(model, *part, batch, start, width) for part in parts if len(right)), share)
 
 
 def _reference(model: Classifier, attack: Attack, radius: float, batch: Batch, start: Tensor, width: int) -> Reference:
-    if not isinstance(attack, Budget | Hunt):
+    if not isinstance(attack, GradientAttack | RandomSearch):
         rows = torch.arange(min(FEW, len(batch)), device=start.device)
-        batch, start = _first(batch, rows), start[rows]
+        batch, start = batch.take(rows), start[rows]
     return Reference(attack, radius, batch, start, _gain(model, model, attack, radius, batch, start, width))
 
 
@@ -173,13 +173,12 @@ def tried(model: TorchClassifier, fast: FastModel, reference: References, width:
 
 
 def _tried(model: TorchClassifier, fast: FastModel, known: Reference, width: int) -> Trial | None:
-    before = model.rough
+    before = model.fast
     try:
-        model.rough = fast
-        judge = getattr(fast, "judge", model)
-        quick = _gain(model, judge, known.attack, known.radius, known.batch, known.start, width)
+        model.fast = fast
+        quick = _gain(model, fast.exact or model, known.attack, known.radius, known.batch, known.start, width)
     finally:
-        model.rough = before
+        model.fast = before
     reached, n = float(known.gain.mean()), len(known.start)
     if reached <= 0:
         return None
@@ -195,24 +194,22 @@ def short_parts(attack: Attack, radius: float = math.nan) -> Iterator[tuple[Atta
             yield from short_parts(stage.attack, own)
     elif isinstance(attack, Sweep):
         yield from short_parts(attack.attack, min(attack.radii))
-    elif isinstance(attack, Budget):
-        how = attack.climb
-        yield Budget(replace(how, steps=min(how.steps, STEPS), restarts=1, targets=min(how.targets, 1)), own), own
-    elif isinstance(attack, Hunt):
-        yield Hunt(replace(attack.search, queries=min(attack.search.queries, QUERIES), restarts=1), own), own
+    elif isinstance(attack, GradientAttack):
+        steps, targets = min(attack.steps, STEPS), min(attack.targets, 1)
+        yield replace(attack, steps=steps, restarts=1, targets=targets, radius=own), own
+    elif isinstance(attack, RandomSearch):
+        yield replace(attack, queries=min(attack.queries, QUERIES), restarts=1, radius=own), own
     else:
         yield attack, own
 
 
 def _kind(attack: Attack) -> Hashable:
-    if isinstance(attack, Budget):
-        return kind_of(attack.climb)
-    return kind_of(attack.search) if isinstance(attack, Hunt) else None
+    return kind_of(attack) if isinstance(attack, GradientAttack | RandomSearch) else None
 
 
 def _gain(
     model: Classifier,
-    judge: Callable[[Tensor], Tensor],
+    exact: Callable[[Tensor], Tensor],
     attack: Attack,
     radius: float,
     batch: Batch,
@@ -221,18 +218,14 @@ def _gain(
 ) -> Tensor:
     """How far the attack raises the margin of each sample towards zero."""
     radii = torch.full_like(start, radius)
-    made = attack.attempt(model, batch, Noise.of(0, batch.ids, batch.images.device), radii, width=width)
-    return _margins(judge, Batch(made.images, batch.labels, batch.ids), width).clamp_max(0.0) - start
+    result = attack.attempt(model, batch, Noise.of(0, batch.ids, batch.images.device), radii, width=width)
+    return _margins(exact, Batch(result.images, batch.labels, batch.ids), width).clamp_max(0.0) - start
 
 
 def _margins(model: Callable[[Tensor], Tensor], batch: Batch, width: int) -> Tensor:
     parts = [slice(i, i + width) for i in range(0, len(batch), width)]
     with torch.no_grad():
         return torch.cat([margin(model(batch.images[p]), batch.labels[p], batch.labels[p]) for p in parts])
-
-
-def _first(batch: Batch, rows: Tensor) -> Batch:
-    return Batch(batch.images[rows], batch.labels[rows], tuple(batch.ids[i] for i in rows.tolist()))
 
 
 def _wait(images: Tensor) -> None:

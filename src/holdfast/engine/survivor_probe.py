@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks.attack import Attack
-from holdfast.attacks.budget import Budget
+from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.recipes.cascade import Cascade
 from holdfast.attacks.shapes import parts_of
 from holdfast.attacks.success import is_wrong
@@ -25,8 +25,8 @@ from holdfast.core.registry import registry
 from holdfast.core.types import Batch
 from holdfast.engine.device import is_out_of_memory
 from holdfast.engine.jobs import Job
-from holdfast.engine.loading import Shard
-from holdfast.engine.measure import Setting, measure
+from holdfast.engine.measure import MeasureSettings, measure
+from holdfast.engine.shards import Shard
 from holdfast.store import Rows
 
 MOST, FEWEST = 16, 4  # survivors; fewer tell nothing
@@ -70,7 +70,7 @@ def probed(
 def _looked(look: _Look, reach: Reach | None, queries: int) -> dict[str, int]:
     tallies = look.unbounded()
     if reach is not None:
-        tallies |= look.again() | look.queries(reach, queries)
+        tallies |= look.clean() | look.queries(reach, queries)
     return tallies | {"probe: passes": look.passes}
 
 
@@ -84,8 +84,8 @@ def reach_of(attack: Attack) -> Reach | None:
         if first is None or math.isnan(attack.radius):
             return first
         return replace(first, radius=attack.radius)
-    if isinstance(attack, Budget):
-        threat = attack.climb.threat
+    if isinstance(attack, GradientAttack):
+        threat = attack.threat
         if isinstance(threat, Ball) and threat.name in ("linf", "l2", "l1") and 0 < attack.radius < math.inf:
             return Reach(threat.name, attack.radius)
     return None
@@ -108,9 +108,9 @@ class _Look:
     """Some survivors, as the attack met them."""
 
     def __init__(self, job: Job, chosen: list[str], device: torch.device, width: int) -> None:
-        place = {name: i for i, name in enumerate(job.dataset.ids)}
-        index = np.array([place[name] for name in chosen], dtype=np.int64)
-        setting: Setting = replace(job.setting(device), changes=job.changes[:-1], said=None)
+        positions = {name: i for i, name in enumerate(job.dataset.ids)}
+        index = np.array([positions[name] for name in chosen], dtype=np.int64)
+        setting: MeasureSettings = replace(job.setting(device), changes=job.changes[:-1], logit_cache=None)
         before = measure(setting, Shard(index, job.dataset.images(index.tolist())), width=width)
         self.model, self.width = job.model, width
         labels = torch.from_numpy(before.labels).to(device)
@@ -119,7 +119,7 @@ class _Look:
         self.passes = len(chosen)
         self.wrong = is_wrong(before.logits, labels)
 
-    def again(self) -> dict[str, int]:
+    def clean(self) -> dict[str, int]:
         return {"probe: survivors shown": len(self.batch), "probe: clean images now wrong": int(self.wrong.sum())}
 
     def unbounded(self) -> dict[str, int]:
@@ -141,14 +141,12 @@ class _Look:
         return {"probe: survivors asked": len(everyone), "probe: broken by queries alone": len(found)}
 
     def _broken(self, ref: str, rows: Tensor) -> Tensor:
-        """Who of these is wrong on the images that an attack made, scored as a run scores them."""
+        """Who of these is wrong on the images that an attack result, scored as a run scores them."""
         rows = rows.to(self.batch.images.device)
-        part = Batch(self.batch.images[rows], self.batch.labels[rows], tuple(self.batch.ids[i] for i in rows.tolist()))
+        part = self.batch.take(rows)
         attack: Attack = registry.build(registry.bind("attack", ref))
-        made = attack(self.model, part, self.noise.take(rows).scope(ref), width=self.width)
-        assert made.forwards is not None, "an attack counts its passes"
-        assert made.backwards is not None, "an attack counts its passes"
-        self.passes += int(made.forwards.sum() + made.backwards.sum()) + len(part)
+        result = attack(self.model, part, self.noise.take(rows).scope(ref), width=self.width)
+        self.passes += int(result.forwards.sum() + result.backwards.sum()) + len(part)
         with torch.no_grad():
             each = parts_of(torch.arange(len(part), device=rows.device), self.width)
-            return torch.cat([is_wrong(self.model(made.images[some]), part.labels[some]) for some in each])
+            return torch.cat([is_wrong(self.model(result.images[some]), part.labels[some]) for some in each])

@@ -46,7 +46,7 @@ class Watcher(Protocol):
     def note(self, text: str) -> None: ...
 
 
-class Silent:
+class SilentWatcher:
     """Hears everything, says nothing."""
 
     def planned(self, runs: Sequence[Expected]) -> None: ...
@@ -62,14 +62,14 @@ class Silent:
     def note(self, text: str) -> None: ...
 
 
-class Spoken(Silent):
+class StderrWatcher(SilentWatcher):
     """Says on stderr what a caller in Python should know: notes, and where rows were used again."""
 
     def note(self, text: str) -> None:
         sys.stderr.write(f"holdfast: {text}\n")
 
 
-class Horizon:
+class TimeLeft:
     """How long a job will take yet, from what its passes have taken so far.
 
     Attacks let go of broken samples and so make fewer passes than they may, so they have a pace of their own.

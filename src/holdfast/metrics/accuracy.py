@@ -77,11 +77,11 @@ def aligned(rows: Rows, ids: Sequence[str]) -> Rows:
     """The rows of these samples, in this order."""
     if list(ids) == rows.ids:
         return rows
-    place = {name: i for i, name in enumerate(rows.ids)}
-    missing = [name for name in ids if name not in place]
+    row = {name: i for i, name in enumerate(rows.ids)}
+    missing = [name for name in ids if name not in row]
     if missing:
         raise HoldfastError(
             f"{len(missing)} of {len(ids)} samples are not in run {rows.footer.key}, `{missing[0]}` first",
             hint="evaluate both on the same samples: same dataset and same --samples",
         )
-    return Rows(rows.table.take([place[name] for name in ids]), rows.footer)
+    return Rows(rows.table.take([row[name] for name in ids]), rows.footer)

@@ -97,17 +97,17 @@ def posterior_agreement(
     if mode not in MODES:
         raise Misuse(f"a mode is {' or '.join(MODES)}, got `{mode}`")
     if mode == "adam":
-        found: tuple[Maximum, ...] = (Maximum(*adam_maximum(pair, epochs=epochs)),)
+        all_maxima: tuple[Maximum, ...] = (Maximum(*adam_maximum(pair, epochs=epochs)),)
     else:
-        found = maxima(pair)
-    best = max(found, key=lambda each: each.total)
+        all_maxima = maxima(pair)
+    best = max(all_maxima, key=lambda each: each.total)
     value = float(agreement_of_total(np.asarray(best.total), pair))
     same = wilson(int(pair.same.sum()), pair.n)
     if not resamples:
         score, beta = (Score(number, math.nan, math.nan, pair.n) for number in (value, best.beta))
     else:
-        score, beta = intervals(pair, best, found, resamples=resamples, seed=seed, maximised=maxima)
-    return Agreement(score, beta, best.total, pair.classes, same, found, mode)
+        score, beta = intervals(pair, best, all_maxima, resamples=resamples, seed=seed, maximised=maxima)
+    return Agreement(score, beta, best.total, pair.classes, same, all_maxima, mode)
 
 
 def checked(one: ArrayLike, other: ArrayLike) -> LogitPair:
@@ -145,12 +145,12 @@ def maxima(pair: LogitPair) -> tuple[Maximum, ...]:
         return (Maximum(math.inf, 0.0),)
     probe = _probe(pair)
     best = max(pair.floor, pair.limit, pair.value(probe))
-    found = [_refined(pair, *bracket) for bracket in _brackets(pair, pair.ladder(*_rungs(*_range(pair, best))))]
+    local = [_refined(pair, *bracket) for bracket in _brackets(pair, pair.ladder(*_rungs(*_range(pair, best))))]
     if pair.limit > -math.inf:
-        found.append(Maximum(math.inf, pair.limit))
-    if pair.outline.bend <= 0 or not found:
-        found.insert(0, Maximum(0.0, pair.floor))
-    return tuple(found)
+        local.append(Maximum(math.inf, pair.limit))
+    if pair.outline.bend <= 0 or not local:
+        local.insert(0, Maximum(0.0, pair.floor))
+    return tuple(local)
 
 
 def _probe(pair: LogitPair) -> float:
@@ -213,8 +213,8 @@ def _cubic_top(left: Side, right: Side) -> float:
     # the derivative along the bracket, from 0 to 1, is first + 2·b·x + 3·c·x²
     b, c = 3 * rise - 2 * first - last, first + last - 2 * rise
     root = math.sqrt(max(b * b - 3 * c * first, 0.0))
-    place = first / (root - b) if root > b else 0.5
-    return left.beta * math.exp(width * min(max(place, 0.01), 0.99))
+    top = first / (root - b) if root > b else 0.5
+    return left.beta * math.exp(width * min(max(top, 0.01), 0.99))
 
 
 def _floats(side: ArrayLike) -> NDArray[np.floating]:

@@ -27,12 +27,12 @@ Maximised = Callable[[LogitPair], tuple[Maximum, ...]]
 
 
 def intervals(
-    pair: LogitPair, best: Maximum, found: tuple[Maximum, ...], *, resamples: int, seed: int, maximised: Maximised
+    pair: LogitPair, best: Maximum, all_maxima: tuple[Maximum, ...], *, resamples: int, seed: int, maximised: Maximised
 ) -> tuple[Score, Score]:
     """PA and β with their intervals: F of every resample along a grid of β, then a parabola about its largest point."""
     added = differing(pair)
     betas = _grid(pair, best, added, maximised)
-    others = [each.beta for each in found if each is not best and 0 < each.beta < math.inf]
+    others = [each.beta for each in all_maxima if each is not best and 0 < each.beta < math.inf]
     apart = pair.gaps > 0
     ends = np.stack([np.where(apart, 0.0, pair.limits), apart], axis=1)
     sums = resampled_sums(np.hstack([pair.terms([*betas, *others]), ends]), resamples=resamples, seed=seed)
@@ -129,14 +129,14 @@ def _largest(values: Array, betas: Array, others: list[float], floor: float | Ar
     return np.where(flat, floor, totals), np.where(flat, 0.0, where)
 
 
-def _peaks(places: Array, values: Array) -> tuple[Array, Array]:
+def _peaks(log_betas: Array, values: Array) -> tuple[Array, Array]:
     """The top of the parabola through the largest point and its neighbours, per row; e to the place where it is."""
     every = np.arange(len(values))
-    top = np.clip(values.argmax(axis=1), 1, len(places) - 2)
+    top = np.clip(values.argmax(axis=1), 1, len(log_betas) - 2)
     left, middle, right = (values[every, top + k] for k in (-1, 0, 1))
     bend = left - 2 * middle + right
     with np.errstate(divide="ignore", invalid="ignore"):
         move = np.where(bend < 0, (left - right) / (2 * bend), 0.0)
     move = np.clip(move, -1, 1)
     height = middle + move * (right - left) / 2 + move * move * bend / 2
-    return np.maximum(height, values.max(axis=1)), np.exp(places[top] + move * (places[1] - places[0]))
+    return np.maximum(height, values.max(axis=1)), np.exp(log_betas[top] + move * (log_betas[1] - log_betas[0]))

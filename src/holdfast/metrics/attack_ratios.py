@@ -87,6 +87,8 @@ class SingleRatio:
 
     def of_battery(self, cells: Battery, trained: Mapping[str, float]) -> Score:  # noqa: ARG002
         every = {name: ratio_named(made, self.ratio) for name, made in single_competitiveness(cells).items()}
+        if not every:
+            raise HoldfastError("the battery has no attacks, and no ratio of one is defined")
         if self.attack is None:
             lowest = min(every.values(), key=lambda score: score.value)
             return lowest if len(every) == 1 else without_interval(lowest.value, lowest.n, LOWEST)

@@ -12,8 +12,8 @@ from holdfast.store.rows import Rows
 
 def balanced_accuracy(rows: Rows) -> Score:
     """The mean over classes that have samples, with the interval of `means.mean_over`: classes share no samples."""
-    places = [np.flatnonzero(rows.labels == label) for label in np.unique(rows.labels)]
-    return mean_over([SampledValues(place, rows.correct[place]) for place in places])
+    members = [np.flatnonzero(rows.labels == label) for label in np.unique(rows.labels)]
+    return mean_over([SampledValues(rows_of_class, rows.correct[rows_of_class]) for rows_of_class in members])
 
 
 @register("metric", "balanced-accuracy", source="Korn & Graubard 1998")

@@ -53,7 +53,7 @@ def catastrophes(
     fewer than nine models have is refused if it was asked for by name, else passed over.
     """
     start = table.column(reference)
-    found = []
+    outliers = []
     for shift in shifts if shifts is not None else [name for name in table.settings if name != reference]:
         losses = start - table.column(shift)
         known = np.flatnonzero(~np.isnan(losses))
@@ -63,14 +63,14 @@ def catastrophes(
             raise Misuse(
                 f"{len(known)} models have both `{reference}` and `{shift}`, an outlier takes {FEWEST + 1} at least"
             )
-        for place in known:
-            others = losses[known[known != place]]
+        for i in known:
+            others = losses[known[known != i]]
             low, typical, high = np.quantile(others, [0.25, 0.5, 0.75])
             usual = float(high + fence * (high - low))
-            if losses[place] > usual + LEAST:
-                loss = float(losses[place])
-                found.append(Catastrophe(table.models[place], shift, loss, float(typical), usual, len(others)))
-    return tuple(sorted(found, key=lambda each: each.usual - each.loss))
+            if losses[i] > usual + LEAST:
+                loss = float(losses[i])
+                outliers.append(Catastrophe(table.models[i], shift, loss, float(typical), usual, len(others)))
+    return tuple(sorted(outliers, key=lambda each: each.usual - each.loss))
 
 
 @register("metric", "catastrophic-degradation", source="arXiv:2310.12793")
@@ -87,10 +87,10 @@ class CatastrophicDegradation:
 
     def of_table(self, table: Table, settings: Sequence[str]) -> Mapping[str, Score]:
         *shifts, reference = settings
-        found = catastrophes(table, reference, shifts, fence=self.fence)
+        outliers = catastrophes(table, reference, shifts, fence=self.fence)
         columns = [table.column(name) for name in settings]
         known = [bool(np.isfinite(row).all()) for row in np.stack(columns, axis=1)]
-        counts = {model: float(sum(each.model == model for each in found)) for model in table.models}
+        counts = {model: float(sum(each.model == model for each in outliers)) for model in table.models}
         others = sum(known) - 1
         return {
             model: without_interval(counts[model], others, "a count of shifts")
@@ -101,7 +101,7 @@ class CatastrophicDegradation:
     def notes(self, table: Table, settings: Sequence[str]) -> dict[str, str]:
         """By model, what it loses and what is usual, in words."""
         *shifts, reference = settings
-        said: dict[str, list[str]] = {}
+        texts_by_model: dict[str, list[str]] = {}
         for each in catastrophes(table, reference, shifts, fence=self.fence):
-            said.setdefault(each.model, []).append(each.flag.explanation)
-        return {model: "; ".join(texts) for model, texts in said.items()}
+            texts_by_model.setdefault(each.model, []).append(each.flag.explanation)
+        return {model: "; ".join(texts) for model, texts in texts_by_model.items()}

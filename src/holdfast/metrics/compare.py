@@ -81,10 +81,10 @@ def comparisons(store: Store, one: str, other: str, *, scenarios: Sequence[str] 
     first = {made.footer.scenario: made.footer for made in lines(store, models=[one], scenarios=scenarios)}
     second = {made.footer.scenario: made.footer for made in lines(store, models=[other], scenarios=scenarios)}
     known = {footer.model for footer in store.footers().values()}
-    for model, found in ((one, first), (other, second)):
+    for model, runs in ((one, first), (other, second)):
         if model not in known:
             raise unknown("measured model", model, known)
-        if not found:
+        if not runs:
             raise HoldfastError(f"`{model}` was not measured under {', '.join(scenarios)}")
     shared = [scenario for scenario in first if scenario in second]
     if not shared:

@@ -36,12 +36,12 @@ class Confusion(NamedTuple):
 
 def confusion(rows: Rows) -> Confusion:
     """How often each class was answered for each label."""
-    said, labels = rows.predictions, rows.labels
-    known = ~np.isnan(said)
-    most = [len(rows.footer.classes), *(int(part.max()) + 1 for part in (labels, said[known]) if len(part))]
+    predictions, labels = rows.predictions, rows.labels
+    known = ~np.isnan(predictions)
+    most = [len(rows.footer.classes), *(int(part.max()) + 1 for part in (labels, predictions[known]) if len(part))]
     size = max(most)
     counts = np.zeros((size, size), dtype=np.int64)
-    np.add.at(counts, (labels[known], said[known].astype(np.int64)), 1)
+    np.add.at(counts, (labels[known], predictions[known].astype(np.int64)), 1)
     unanswered = np.bincount(labels[~known], minlength=size)
     return Confusion(tuple(class_name(rows, label) for label in range(size)), counts, unanswered)
 

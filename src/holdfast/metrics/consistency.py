@@ -30,19 +30,21 @@ class ErrorConsistency:
     def __call__(self, rows: Rows, reference: Rows | None = None) -> Score | None:
         return None if reference is None else _kappa(rows, reference)
 
-    def of_answers(self, rows: Mapping[str, Rows]) -> Mapping[str, Score]:
+    def of_predictions(self, rows: Mapping[str, Rows]) -> Mapping[str, Score]:
         if self.model is not None and self.model not in rows:
             raise unknown("model measured under this scenario", self.model, rows)
         if len(rows) < 2:
             raise HoldfastError("error consistency is of two models or more, and one was measured")
-        found: dict[str, list[Score]] = {name: [] for name in rows}
+        scores_by_model: dict[str, list[Score]] = {name: [] for name in rows}
         for one, other in combinations(rows, 2):
             if self.model in (None, one, other):
                 score = _kappa(rows[one], rows[other])
                 for name in (one, other):
                     if self.model in (None, one if name == other else other):
-                        found[name].append(score)
-        defined = {name: scores for name, scores in found.items() if not any(math.isnan(s.value) for s in scores)}
+                        scores_by_model[name].append(score)
+        defined = {
+            name: scores for name, scores in scores_by_model.items() if not any(math.isnan(s.value) for s in scores)
+        }
         return {name: mean_of(scores) for name, scores in defined.items() if scores}
 
     def matrix(self, rows: Mapping[str, Rows]) -> dict[str, object]:

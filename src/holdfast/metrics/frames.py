@@ -24,11 +24,11 @@ class FrameId(NamedTuple):
 
 def frame_of(name: str) -> FrameId | None:
     """Reads `video/anchor/frame|class`; None for the id of anything else."""
-    found = ID.fullmatch(name)
-    if found is None or found["anchor"].count("/") < 1:
+    match = ID.fullmatch(name)
+    if match is None or match["anchor"].count("/") < 1:
         return None
-    also = frozenset(int(label) for label in found["also"].split("|")[1:])
-    return FrameId(found["anchor"], abs(int(found["frame"]) - int(found["at"])), also)
+    also = frozenset(int(label) for label in match["also"].split("|")[1:])
+    return FrameId(match["anchor"], abs(int(match["frame"]) - int(match["at"])), also)
 
 
 def pm_k(rows: Rows, k: int) -> Score:
@@ -42,12 +42,12 @@ def pm_k(rows: Rows, k: int) -> Score:
         )
     right: dict[str, bool] = {}
     anchors = set()
-    for frame, correct, said in zip(frames, rows.correct, rows.predictions, strict=True):
+    for frame, correct, prediction in zip(frames, rows.correct, rows.predictions, strict=True):
         if frame.apart > k:
             continue
         if not frame.apart:
             anchors.add(frame.anchor)
-        right[frame.anchor] = right.get(frame.anchor, True) and bool(correct or said in frame.also)
+        right[frame.anchor] = right.get(frame.anchor, True) and bool(correct or prediction in frame.also)
     alone = sorted(right.keys() - anchors)
     if alone:
         raise HoldfastError(f"the frames around {alone[0]} have no anchor", hint="evaluate the whole dataset")

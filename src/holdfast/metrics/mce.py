@@ -115,8 +115,8 @@ def _named(runs: ModelRuns, scenarios: Sequence[str]) -> Mapping[str, list[str]]
     """The scenarios of each corruption, one per severity."""
     levels: dict[str, list[str]] = {}
     for name in scenarios:
-        found = _corruption(runs.lines[name].footer)
-        if found is None:
+        corruption = _corruption(runs.lines[name].footer)
+        if corruption is None:
             raise HoldfastError(f"`{name}` is no corruption at one severity", hint="mCE takes corruptions alone")
-        levels.setdefault(CALLED.get(found[0], found[0]), []).append(name)
+        levels.setdefault(CALLED.get(corruption[0], corruption[0]), []).append(name)
     return levels

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdfast.core.intervals import CONFIDENCE, share_bounds, z_value
 from holdfast.core.types import Score, without_interval
+from holdfast.metrics.bootstrap_draws import percentiles
 
 Floats = NDArray[np.float64]
 
@@ -87,9 +88,9 @@ def mean_of_sizes(values: ArrayLike, *, draws: int = DRAWS, seed: int = 0) -> Sc
     turned = np.empty(draws)
     step = max(1, AT_ONCE // n)
     for start in range(0, draws, step):
-        again = array[random.integers(0, n, (min(step, draws - start), n))]
-        turned[start : start + len(again)] = (again.mean(axis=1) - mean) / np.maximum(again.std(axis=1), 1e-9 * spread)
-    below, above = np.quantile(turned, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+        drawn = array[random.integers(0, n, (min(step, draws - start), n))]
+        turned[start : start + len(drawn)] = (drawn.mean(axis=1) - mean) / np.maximum(drawn.std(axis=1), 1e-9 * spread)
+    below, above = percentiles(turned)
     return Score(mean, min(mean, mean - float(above) * spread), max(mean, mean - float(below) * spread), n)
 
 
@@ -112,10 +113,10 @@ def correlation_of_means(one: Sequence[SampledValues], other: Sequence[SampledVa
         moves.append(
             np.concatenate([cell.weight * (cell.values - cell.values.mean()) / len(cell.values) for cell in kept])
         )
-    names, place = np.unique(np.concatenate(ids), return_inverse=True)
+    names, index = np.unique(np.concatenate(ids), return_inverse=True)
     sums = np.zeros((2, len(names)))
-    np.add.at(sums[0], place[: len(ids[0])], moves[0])
-    np.add.at(sums[1], place[len(ids[0]) :], moves[1])
+    np.add.at(sums[0], index[: len(ids[0])], moves[0])
+    np.add.at(sums[1], index[len(ids[0]) :], moves[1])
     size = math.sqrt(float((sums[0] ** 2).sum() * (sums[1] ** 2).sum()))
     return float(sums[0] @ sums[1]) / size if size > 0 else 0.0
 
@@ -131,12 +132,12 @@ class _Samples(NamedTuple):
 
     weight: Floats
     values: Floats
-    places: tuple[NDArray[np.int64], ...]
+    indices: tuple[NDArray[np.int64], ...]
 
     @property
     def is_share(self) -> bool:
         """Whether every sample is in all cells, and right or wrong in all of them."""
-        in_all = all(len(place) == len(self.values) for place in self.places)
+        in_all = all(len(index) == len(self.values) for index in self.indices)
         return in_all and bool((np.abs(self.values - 0.5) > 0.5 - 1e-12).all())
 
 
@@ -151,15 +152,15 @@ def _normal(cells: Sequence[SampledValues]) -> list[_Cell]:
 def _samples(cells: Sequence[_Cell]) -> _Samples:
     first = cells[0].ids
     if all(cell.ids is first or np.array_equal(cell.ids, first) for cell in cells):
-        places, n = [np.arange(len(first))] * len(cells), len(first)
+        indices, n = [np.arange(len(first))] * len(cells), len(first)
     else:
-        names, place = np.unique(np.concatenate([cell.ids for cell in cells]), return_inverse=True)
-        places, n = np.split(place, np.cumsum([len(cell.ids) for cell in cells])[:-1]), len(names)
+        names, index = np.unique(np.concatenate([cell.ids for cell in cells]), return_inverse=True)
+        indices, n = np.split(index, np.cumsum([len(cell.ids) for cell in cells])[:-1]), len(names)
     weight, values = np.zeros(n), np.zeros(n)
-    for cell, place in zip(cells, places, strict=True):
-        np.add.at(weight, place, cell.weight / len(cell.values))
-        np.add.at(values, place, cell.weight * cell.values / len(cell.values))
-    return _Samples(weight, np.clip(values / weight, 0.0, 1.0), tuple(places))
+    for cell, index in zip(cells, indices, strict=True):
+        np.add.at(weight, index, cell.weight / len(cell.values))
+        np.add.at(values, index, cell.weight * cell.values / len(cell.values))
+    return _Samples(weight, np.clip(values / weight, 0.0, 1.0), tuple(indices))
 
 
 def _effective(cells: Sequence[_Cell], samples: _Samples, value: float, confidence: float) -> float:
@@ -170,14 +171,14 @@ def _effective(cells: Sequence[_Cell], samples: _Samples, value: float, confiden
         return alike
     moved = np.zeros(n)
     variance, shares, inner, separate = 0.0, 0.0, 0.0, 0.0
-    for (_, values, share), place in zip(cells, samples.places, strict=True):
+    for (_, values, share), index in zip(cells, samples.indices, strict=True):
         size, mean = len(values), float(values.mean())
         separate += share**2 / size
         if size == 1:  # no variance of its own: that of all
             shares, inner, variance = shares + share * spread, inner + share * spread, variance + share**2 * spread
             continue
         grown = size / (size - 1)
-        np.add.at(moved, place, share * math.sqrt(grown) * (values - mean) / size)
+        np.add.at(moved, index, share * math.sqrt(grown) * (values - mean) / size)
         shares += share * mean * (1 - mean) * grown
         inner += share * float(values.var()) * grown
     # errors seen in large cells alone are to be expected in small ones, where each counts for more
@@ -218,16 +219,16 @@ def _beyond_tails(samples: _Samples, confidence: float, random: np.random.Genera
         return 1.0, 0.0
     tail = (1 - confidence) / 2
     if skew > 0:
-        return 1.0, float(np.quantile(_weighted_again(weight, values, 1.0, random, draws), 1 - tail))
-    return float(np.quantile(_weighted_again(weight, values, 0.0, random, draws), tail)), 0.0
+        return 1.0, float(np.quantile(_reweighted_means(weight, values, 1.0, random, draws), 1 - tail))
+    return float(np.quantile(_reweighted_means(weight, values, 0.0, random, draws), tail)), 0.0
 
 
-def _weighted_again(weight: Floats, values: Floats, end: float, random: np.random.Generator, draws: int) -> Floats:
+def _reweighted_means(weight: Floats, values: Floats, end: float, random: np.random.Generator, draws: int) -> Floats:
     """The mean under random weights, one sample of value `end` added (Gaffke; Learned-Miller and Thomas 2019)."""
     weight, values = np.append(weight, weight.mean()), np.append(values, end)
     made = np.empty(draws)
     step = max(1, AT_ONCE // len(values))
     for start in range(0, draws, step):
-        again = random.standard_exponential((min(step, draws - start), len(values))) * weight
-        made[start : start + len(again)] = again @ values / again.sum(axis=1)
+        weights = random.standard_exponential((min(step, draws - start), len(values))) * weight
+        made[start : start + len(weights)] = weights @ values / weights.sum(axis=1)
     return made

@@ -76,8 +76,8 @@ class Battery:
 
     def of(self, entries: Iterable[Strength]) -> Battery:
         """Only some of the entries, in their own order."""
-        wanted = set(entries)
-        kept = [i for i, entry in enumerate(self.entries) if entry in wanted]
+        kept_entries = set(entries)
+        kept = [i for i, entry in enumerate(self.entries) if entry in kept_entries]
         return replace(
             self,
             entries=tuple(self.entries[i] for i in kept),

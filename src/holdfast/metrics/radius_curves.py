@@ -58,14 +58,14 @@ def searched_radius(rows: Rows) -> float | None:
 
 def common_radius(runs: Sequence[Rows]) -> float:
     """The largest radius up to which every one of the runs was searched: areas up to it can be compared."""
-    found = [searched_radius(rows) for rows in runs]
-    for rows, radius in zip(runs, found, strict=True):
+    searched = [searched_radius(rows) for rows in runs]
+    for rows, radius in zip(runs, searched, strict=True):
         if radius is None:
             raise HoldfastError(
                 f"run {rows.footer.key} names no largest radius that was searched",
                 hint="say up to which radius: `area-under-radius-curve:radius=8/255`",
             )
-    return min(radius for radius in found if radius is not None)
+    return min(radius for radius in searched if radius is not None)
 
 
 def _is_number(value: object) -> bool:

@@ -18,7 +18,7 @@ from holdfast.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class More:
+class RunScores:
     """Further scores of runs: by key of the run, one for each name; None where the metric has nothing to say.
 
     `details` are what a metric knows beyond one number (a matrix, a score per class), `words` what the number is of,
@@ -52,7 +52,7 @@ class More:
         return list(dict.fromkeys((name, score.why) for name, score in every if score is not None and score.why))
 
 
-def more_scores(store: Store, keys: Sequence[str], metrics: Sequence[str], *, reference: str | None = None) -> More:
+def run_scores(store: Store, keys: Sequence[str], metrics: Sequence[str], *, reference: str | None = None) -> RunScores:
     """The scores of runs by these metrics, such as `balanced-accuracy` and `per-class-accuracy:label=3`.
 
     A metric that has nothing to say of a run alone is given the rows of its reference: the same model's run under
@@ -88,7 +88,7 @@ def more_scores(store: Store, keys: Sequence[str], metrics: Sequence[str], *, re
         if remark:
             warnings.warn(f"{ref}: {remark}", HoldfastWarning, stacklevel=2)
     units = tuple(unit_of(ref, metric) for ref, metric in zip(refs, made, strict=True))
-    return More(tuple(refs), units, scores, details, words, tuple(notes))
+    return RunScores(tuple(refs), units, scores, details, words, tuple(notes))
 
 
 def reference_rows(store: Store, rows: Rows, reference: str | None) -> Rows | None:

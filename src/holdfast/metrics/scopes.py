@@ -69,10 +69,10 @@ class OfTable(Protocol):
 
 
 @runtime_checkable
-class OfAnswers(Protocol):
+class OfPredictions(Protocol):
     """Scores of many models from their answers to the same samples."""
 
-    def of_answers(self, rows: Mapping[str, Rows]) -> Mapping[str, Score]: ...
+    def of_predictions(self, rows: Mapping[str, Rows]) -> Mapping[str, Score]: ...
 
 
 def metric_of(text: str) -> Any:
@@ -87,7 +87,7 @@ def is_over_models(text: str, reference: str = "") -> bool:
     metric = metric_of(text)
     if reference and callable(metric):
         return False
-    return isinstance(metric, OfTable | OfAnswers)
+    return isinstance(metric, OfTable | OfPredictions)
 
 
 def unit_of(text: str, metric: object) -> str:

@@ -79,7 +79,7 @@ def _largest(cells: Battery, trained: Mapping[str, float], near: float, least: A
             hint="measure them, or leave these attacks out of the battery",
         )
     seen = set(knowledge(cells.entries, trained).seen)
-    known = np.array([entry in seen for entry in cells.entries])
+    known = np.array([entry in seen for entry in cells.entries], dtype=bool)
     slopes = _slopes(cells.accuracies, cells.best, near, least)[known]
     pairs = int(np.isfinite(slopes).sum())
     if not pairs:

@@ -63,13 +63,13 @@ class Unpaired(NamedTuple):
 def unpaired(scores: Scores, one: str, other: str, *, settings: Iterable[str] = ()) -> list[Unpaired]:
     """Every setting under which a table has both models."""
     rows = scores.table.of([one, other])
-    wanted = list(settings)
-    for name in wanted:
+    chosen = list(settings)
+    for name in chosen:
         rows.column(name)  # an error that suggests, for a setting nobody has
     made = []
     for j, setting in enumerate(rows.settings):
         values = rows.values[:, j]
-        if (wanted and setting not in wanted) or not all(map(math.isfinite, values)):
+        if (chosen and setting not in chosen) or not all(map(math.isfinite, values)):
             continue
         unit = scores.unit(setting)
         first, second = (printed_score(float(values[i]), int(rows.counts[i, j]), unit) for i in (0, 1))

@@ -1,8 +1,6 @@
-"""Is the model eligible, and is its number going to mean anything: a few passes on a few images, answered in flags."""
+"""Is the model eligible, and is its number going to mean anything: a few passes on a few images, reported as flags."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,43 +10,22 @@ from torch import Tensor
 from holdfast.core.types import Classifier, Flag
 from holdfast.models import gradient_probes, probes
 from holdfast.models.classifier import device_of, modes_kept
-from holdfast.models.subject import Find, Finding, Subject
+from holdfast.models.subject import ProbeFunction, ProbeResult, Subject
 
 MOST_IMAGES = 16
 
 
-class Probe(NamedTuple):
-    """A question to the model. After a `gate` that found something, the later questions have no meaning."""
-
-    name: str
-    find: Find
-    gate: bool = False
-
-
-PROBES = (
-    Probe("train-mode", probes.train_mode),
-    Probe("images-outside", probes.images_outside, gate=True),
-    Probe("forward", probes.forward, gate=True),
-    Probe("wrong-outputs", probes.wrong_outputs, gate=True),
-    Probe("non-finite-logits", probes.non_finite_logits, gate=True),
-    Probe("constant-logits", probes.constant_logits, gate=True),
-    Probe("writes-input", probes.writes_input),
-    Probe("probabilities", probes.probabilities),
-    Probe("one-class", probes.one_class),
-    Probe("at-chance", probes.at_chance),
-    Probe("random-forward", probes.random_forward),
-    Probe("keeps-state", probes.keeps_state),
-    Probe("batch-dependent", probes.batch_dependent),
-    Probe("memory-dependent", probes.depends_on_memory),
-    Probe("noisy-logits", probes.noisy_logits),
-    Probe("optimisation-loop", gradient_probes.optimisation_loop),
-    Probe("not-differentiable", gradient_probes.not_differentiable),
-    Probe("gradient-nan", gradient_probes.gradient_nan),
-    Probe("gradient-zero", gradient_probes.gradient_zero),
-    Probe("gradient-mode", probes.depends_on_gradient_mode),
-    Probe("input-rounded", gradient_probes.input_rounded),
-    Probe("gradient-false", gradient_probes.gradient_false),
+# in this order; a probe's flag has its name, with dashes
+PROBES: tuple[ProbeFunction, ...] = (
+    probes.train_mode,
+    *(probes.images_outside, probes.forward, probes.wrong_outputs, probes.non_finite_logits, probes.constant_logits),
+    *(probes.writes_input, probes.probabilities, probes.one_class, probes.at_chance, probes.random_forward),
+    *(probes.keeps_state, probes.batch_dependent, probes.memory_dependent, probes.noisy_logits),
+    *(gradient_probes.optimisation_loop, gradient_probes.not_differentiable, gradient_probes.gradient_nan),
+    *(gradient_probes.gradient_zero, probes.gradient_mode),
+    *(gradient_probes.input_rounded, gradient_probes.gradient_false),
 )
+GATES = PROBES[1:6]  # where one of these reports something, the later probes have no meaning
 
 
 def check(classifier: Classifier, images: Tensor, labels: Tensor, *, majority: float | None = None) -> tuple[Flag, ...]:
@@ -60,7 +37,7 @@ def check(classifier: Classifier, images: Tensor, labels: Tensor, *, majority: f
     """
     assert len(images) == len(labels) > 0, f"{len(images)} images and {len(labels)} labels"
     device = device_of(classifier) or images.device
-    index = torch.from_numpy(balanced(labels.cpu().numpy(), MOST_IMAGES)).to(images.device)
+    index = torch.from_numpy(balanced_sample(labels.cpu().numpy(), MOST_IMAGES)).to(images.device)
     few = images[index].detach().to(device), labels[index.to(labels.device)].to(device).long()
     share = float(np.unique(labels.cpu().numpy(), return_counts=True)[1].max()) / len(labels)
     share = share if majority is None else majority
@@ -68,17 +45,18 @@ def check(classifier: Classifier, images: Tensor, labels: Tensor, *, majority: f
     flags: list[Flag] = []
     with modes_kept(classifier):
         for probe in PROBES:
-            finding = _asked(probe, subject)
-            if finding is not None:
-                subject.found.add(probe.name)
-                flags.append(Flag(probe.name, finding.level, finding.explanation))
-            if finding is not None and probe.gate:
+            result = _run_probe(probe, subject)
+            if result is None:
+                continue
+            flags.append(Flag(probe.__name__.replace("_", "-"), result.level, result.explanation))
+            subject.flags.add(flags[-1].name)
+            if probe in GATES:
                 break
     return tuple(flags)
 
 
-def balanced(labels: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Places of at most so many samples: in turn one of each label, labels evenly spread where they are too many."""
+def balanced_sample(labels: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Positions of at most so many samples: in turn one of each label, labels evenly spread where they are too many."""
     order = np.argsort(labels, kind="stable")
     _, starts, counts = np.unique(labels[order], return_index=True, return_counts=True)
     kept = np.linspace(0, len(starts) - 1, min(count, len(starts))).astype(np.int64)
@@ -87,9 +65,9 @@ def balanced(labels: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     return np.sort(order[np.array(each[:count], dtype=np.int64)])
 
 
-def _asked(probe: Probe, subject: Subject) -> Finding | None:
+def _run_probe(probe: ProbeFunction, subject: Subject) -> ProbeResult | None:
     try:
-        return probe.find(subject)
-    except Exception as error:  # noqa: BLE001 - a broken model may raise anything, and that is the finding
-        said = (str(error) or "no message").splitlines()[0]
-        return Finding("error", f"The model raised {type(error).__name__} here: {said}. An evaluation would, too.")
+        return probe(subject)
+    except Exception as error:  # noqa: BLE001 - a broken model may raise anything, and that is the result
+        text = (str(error) or "no message").splitlines()[0]
+        return ProbeResult("error", f"The model raised {type(error).__name__} here: {text}. An evaluation would, too.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import NamedTuple, TypeGuard
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.refs import Ref
 from holdfast.core.registry import registry
-from holdfast.core.types import Classifier, ModelCard
+from holdfast.core.types import Classifier, FastVersion, ModelCard
 
 Numbers = None | tuple[float, ...]
 PROBE_SHAPES = tuple((channels, size) for size in (32, 28, 224, 64, 96, 299) for channels in (3, 1))
@@ -26,13 +26,13 @@ class TorchClassifier(nn.Module):
 
     `was_training` remembers whether any part of the network was in training mode when it was wrapped. Making one
     changes nothing in the network. One that is `live` is somebody's own module: it answers in evaluation mode and is
-    left as it was; `borrowed` puts it into that mode for a while. `rough`, where there is one, answers quicker in lower
+    left as it was; `borrowed` puts it into that mode for a while. `fast`, where there is one, answers quicker in lower
     precision: for gradients, never for scores.
     """
 
     live = False
 
-    rough: Callable[[Tensor], Tensor] | None = None
+    fast: FastVersion | None = None
     label_map: str = ""  # digest of the map that its logits go through, where there is one
 
     def __init__(self, net: nn.Module, card: ModelCard) -> None:
@@ -141,10 +141,10 @@ def borrowed(models: Sequence[object]) -> Iterator[None]:
         yield
 
 
-def _restore(net: nn.Module, device: torch.device | None, wanted: Sequence[bool]) -> None:
+def _restore(net: nn.Module, device: torch.device | None, flags: Sequence[bool]) -> None:
     if device is not None and device_of(net) != device:
         net.to(device)
-    for parameter, flag in zip(net.parameters(), wanted, strict=True):
+    for parameter, flag in zip(net.parameters(), flags, strict=True):
         parameter.requires_grad_(flag)
 
 
@@ -161,7 +161,7 @@ def modes_kept(module: object) -> Iterator[None]:
 
 
 class Outputs(NamedTuple):
-    """What a network said about itself on a probe."""
+    """Classes and channels of a network, seen in one forward pass."""
 
     classes: int
     channels: int
@@ -234,7 +234,7 @@ def described(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
 ) -> TorchClassifier:
-    """The network behind its preprocessing with a first card; what the caller does not know is asked of the network."""
+    """The network behind its preprocessing with a first card; unknown facts are found by a forward pass."""
     if channels is None and mean is not None and len(mean) > 1:
         channels = len(mean)
     whole = normalised(net, mean, std, size)

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from holdfast.core.rounding import percent
+from holdfast.core.types import FastVersion
 from holdfast.models.classifier import TorchClassifier
 from holdfast.models.compiling import Compilation, Function, asked, in_half
 from holdfast.models.lengths import Lengths, Padded, is_capturing, padded
@@ -42,12 +43,14 @@ class UnlikeError(RuntimeError):
     """The fast version answers unlike the model."""
 
 
-class FastModel:
+class FastModel(FastVersion):
     """Logits in float16 arithmetic, with gradients in float32. `words` describe how they are computed.
 
     It is asked in few `lengths`. Where much is ahead of it (`expect`), another process compiles it for the length in
     use, and it takes that over when it is ready and proves as good and faster (`improve`); `notes` say why not.
     """
+
+    lengths: Lengths
 
     def __init__(self, model: TorchClassifier, images: Tensor, *, width: int, speed: Speed) -> None:
         """`images`: real ones, to try it on, as many as it will be asked about at once."""
@@ -55,15 +58,13 @@ class FastModel:
         net = copy.deepcopy(model.net).eval()
         without_norms = folded(net)
         self.words = "float16, first layer float32" + ", norms folded" * (without_norms is not net)
-        self.weak: frozenset[Hashable] = frozenset()
         first = first_layer(model.net, images[:width])
         self.plain = in_float16(net, first)
         self.with_gradients = self.plain if without_norms is net else in_float16(without_norms, first)
         self.speed, self.images = speed, images[:width]
         self.records = speed in ("graph", "compile")
-        self.replays: object = None
         self.lengths = Lengths()
-        self.judge = Padded(model)
+        self.exact = Padded(model)
         self.compiled: dict[tuple[int, bool], Function] = {}
         self.compiling: Compilation | None = None
         self.attempted: set[bool] = set()
@@ -71,7 +72,7 @@ class FastModel:
         self.notes: list[str] = []
         # how far a lead may be off: twice what it is on these images; closer calls are the model's own
         self.error = 2 * max(_compare(model, net, self.images) for net in (self.plain, self.with_gradients))
-        self.scale = self._found_scale(self.images)
+        self.scale = self._largest_scale(self.images)
         if speed == "compile":
             self._compile_now(min(width, len(images)))
         self.out_of_range.zero_()
@@ -164,7 +165,7 @@ class FastModel:
         self.out_of_range.add_((~logits.detach().isfinite().all(dim=1)).sum())
         return logits
 
-    def _found_scale(self, images: Tensor) -> float:
+    def _largest_scale(self, images: Tensor) -> float:
         """The largest scale at which no gradient overflows on these images, less some headroom."""
         for scale in SCALES:
             self.scale = scale
@@ -286,7 +287,7 @@ def folded(net: nn.Module) -> nn.Module:
 
 
 def fast_version(
-    model: TorchClassifier, images: Tensor, *, width: int, speed: Speed, said: Callable[[str], None]
+    model: TorchClassifier, images: Tensor, *, width: int, speed: Speed, report: Callable[[str], None]
 ) -> FastModel | None:
     """The fastest version of the model that works here; None where that is the model itself."""
     ways: tuple[Speed, ...] = (speed, "graph", "eager") if speed == "compile" else (speed,)
@@ -294,12 +295,12 @@ def fast_version(
         try:
             return FastModel(model, images, width=width, speed=way)
         except UnlikeError as error:
-            said(f"gradients stay in float32: in float16 {error}")
+            report(f"gradients stay in float32: in float16 {error}")
             return None
         except Exception as error:  # noqa: BLE001 - models are other people's code, and many cannot be captured
             if torch.cuda.is_available():
                 torch.cuda.synchronize()
-            said(f"no {way} version of this model: {type(error).__name__}: {str(error).splitlines()[0][:160]}")
+            report(f"no {way} version of this model: {type(error).__name__}: {str(error).splitlines()[0][:160]}")
     return None
 
 

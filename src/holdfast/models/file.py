@@ -11,7 +11,7 @@ from holdfast.core.types import Classifier
 from holdfast.models.classifier import Numbers, TorchClassifier, described, normalised, weights_digest
 from holdfast.models.header import SavedModel, read_card
 from holdfast.models.weights import architecture as built
-from holdfast.models.weights import fit, read_state
+from holdfast.models.weights import fit_weights, read_state
 
 
 @register("model", "file")
@@ -29,25 +29,25 @@ def file_model(
     Reads safetensors, and torch files with `weights_only=True`: code in a checkpoint never runs. Without `mean` and
     `std` the network sees the images as they are, in [0, 1].
     """
-    place = Path(path).expanduser()
-    saved = read_card(place) if place.suffix == ".safetensors" and place.is_file() else None
+    file = Path(path).expanduser()
+    saved = read_card(file) if file.suffix == ".safetensors" and file.is_file() else None
     if saved is not None and (architecture, classes, size, mean, std) == (None,) * 5:
-        return saved_model(place, saved)
+        return saved_model(file, saved)
     if saved is not None:
         architecture, size = architecture or saved.architecture, size or saved.card.size
         mean, std = mean or saved.mean, std or saved.std
-    state = read_state(place)
+    state = read_state(file)
     if architecture is None:
         hint = "name the architecture: file:PATH,architecture=resnet18-cifar, or =timm:NAME, or =torchvision:NAME"
         raise Misuse(f"`{path}` has no card that says which network it is", hint=hint)
-    made = built(architecture, classes=classes)
-    if None not in (classes, made.number("classes")) and classes != made.number("classes"):
-        raise Misuse(f"`{architecture}` has {made.number('classes')} classes, and classes={classes} is asked for")
+    network = built(architecture, classes=classes)
+    if None not in (classes, network.number("classes")) and classes != network.number("classes"):
+        raise Misuse(f"`{architecture}` has {network.number('classes')} classes, and classes={classes} is asked for")
     classifier = described(
-        fit(made.net, state, what=f"`{path}`"),
-        name=place.stem,
-        classes=classes or made.number("classes"),
-        channels=made.number("channels"),
+        fit_weights(network.net, state, what=f"`{path}`"),
+        name=file.stem,
+        classes=classes or network.number("classes"),
+        channels=network.number("channels"),
         size=size,
         mean=mean,
         std=std,
@@ -60,7 +60,7 @@ def file_model(
 
 def saved_model(path: Path, saved: SavedModel) -> TorchClassifier:
     """The classifier in a file that `save_model` wrote, checked against the digest on its card."""
-    net = fit(built(saved.architecture).net, read_state(path), what=f"`{path}`")
+    net = fit_weights(built(saved.architecture).net, read_state(path), what=f"`{path}`")
     whole = normalised(net, saved.mean, saved.std, saved.card.size)
     if saved.card.weights and saved.card.weights != weights_digest(whole):
         hint = "copy or download the file again; weights that were meant to change need models.save_model"

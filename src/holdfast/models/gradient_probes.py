@@ -8,18 +8,18 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from holdfast.models.subject import Finding, Subject, margin_of
+from holdfast.models.subject import ProbeResult, Subject, margin_of
 
 MANY_CALLS = 8  # of one part with weights in one pass; recurrence in feed-forward classifiers stays below
 SIZES = (1e-3, 1e-2, 1e-1)  # what a step should change the margin by, in units of the largest logit
-LEAST_STEP, MOST_STEP = 2e-4, 0.1  # of a pixel's range, whatever the gradient foretells: what attacks can use
+LEAST_STEP, MOST_STEP = 2e-4, 0.1  # of a pixel's range, whatever the gradient predicts: what attacks can use
 IMAGES, DIRECTIONS = 4, 4
 AGREEMENT = 0.75  # correlation over all directions; honest networks were measured at 0.9 and more at their best size
-SCALE = (0.2, 5.0)  # how far measured and foretold rise may lie apart; likewise 0.8 to 1.3
+SCALE = (0.2, 5.0)  # how far measured and predicted rise may lie apart; likewise 0.8 to 1.3
 STILL, PIXELS = 1e-5, 100  # a change of so many pixels by so little, that no float32 network answers the very same
 
 
-def optimisation_loop(subject: Subject) -> Finding | None:
+def optimisation_loop(subject: Subject) -> ProbeResult | None:
     assert subject.output is not None, "the forward pass comes first, and is watched"
     part, calls = max(subject.watch.calls.items(), key=lambda item: item[1], default=("", 0))
     if subject.watch.backwards:
@@ -28,42 +28,42 @@ def optimisation_loop(subject: Subject) -> Finding | None:
         what = f"One forward pass calls `{part}` {calls} times, like an optimisation or sampling loop."
     else:
         return None
-    return Finding(
+    return ProbeResult(
         "warning",
         f"{what} Gradient attacks see through that badly and look weaker than they are (arXiv:2202.13711). Add an "
         "adaptive or transfer attack, and count the extra passes in the cost.",
     )
 
 
-def not_differentiable(subject: Subject) -> Finding | None:
+def not_differentiable(subject: Subject) -> ProbeResult | None:
     if not subject.classifier.card.differentiable:
-        return Finding(
+        return ProbeResult(
             "warning",
             "The model runs forward only. Attacks that follow gradients cannot run; those that look at logits alone "
             "are weaker, so robust accuracy is an upper limit. Measure the original network where you can.",
         )
     if subject.gradients.cross_entropy is not None:
         return None
-    return Finding(
+    return ProbeResult(
         "error",
         "No gradient reaches the images: no_grad, detach, numpy or an index cuts the forward pass. Gradient attacks "
         "cannot run. Remove the cut, or declare the model forward-only on its card and attack its logits.",
     )
 
 
-def gradient_nan(subject: Subject) -> Finding | None:
+def gradient_nan(subject: Subject) -> ProbeResult | None:
     gradient = subject.gradients.cross_entropy
     broken = 0 if gradient is None else int((~torch.isfinite(gradient)).flatten(1).any(1).sum())
     if not broken:
         return None
-    return Finding(
+    return ProbeResult(
         "error",
         f"{broken} of {len(subject.images)} images have a NaN or infinite input gradient and finite logits. Attacks "
         "stop there, and the sample would count as robust. Look for a root or norm at zero, or half precision.",
     )
 
 
-def gradient_zero(subject: Subject) -> Finding | None:
+def gradient_zero(subject: Subject) -> ProbeResult | None:
     gradient, margin, _ = subject.gradients
     if gradient is None or margin is None:
         return None
@@ -77,15 +77,15 @@ def gradient_zero(subject: Subject) -> Finding | None:
         if saturated
         else "Rounding, a threshold or dead units cut it. Replace them for the backward pass (BPDA), or attack logits."
     )
-    return Finding(
+    return ProbeResult(
         "error" if count == len(gradient) and not saturated else "warning",
-        f"{count} of {len(gradient)} images have an input gradient of exactly zero, so attacks stand still there and "
+        f"{count} of {len(gradient)} images have an input gradient of exactly zero, so attacks do not move there and "
         f"the samples look robust. {advice}",
     )
 
 
 class Compared(NamedTuple):
-    """Measured against foretold: correlation over random directions, and the ratio along the gradient itself."""
+    """Measured against predicted: correlation over random directions, and the ratio along the gradient itself."""
 
     correlation: float
     ratio: float
@@ -95,7 +95,7 @@ class Compared(NamedTuple):
         return self.correlation >= AGREEMENT and SCALE[0] <= self.ratio <= SCALE[1]
 
 
-def gradient_false(subject: Subject) -> Finding | None:
+def gradient_false(subject: Subject) -> ProbeResult | None:
     gradient = subject.noisy_gradients.margin
     if gradient is None or subject.is_any("random-forward", "batch-dependent", "gradient-mode", "gradient-nan"):
         return None
@@ -104,12 +104,12 @@ def gradient_false(subject: Subject) -> Finding | None:
         return None
     best: Compared | None = None
     for size in SIZES:
-        found = _compared(subject, moving, gradient[moving], size)
-        if found.agrees:
+        result = _compared(subject, moving, gradient[moving], size)
+        if result.agrees:
             return None
-        best = found if best is None or found.correlation > best.correlation else best
+        best = result if best is None or result.correlation > best.correlation else best
     assert best is not None, "there are sizes to try"
-    return Finding(
+    return ProbeResult(
         "warning",
         f"The gradient is not that of the model: along it the margin rises {best.ratio:.2g} times as much as it says, "
         f"and over random steps the two correlate by {best.correlation:.2f}. Attacks follow it astray, and look weaker "
@@ -117,7 +117,7 @@ def gradient_false(subject: Subject) -> Finding | None:
     )
 
 
-def input_rounded(subject: Subject) -> Finding | None:
+def input_rounded(subject: Subject) -> ProbeResult | None:
     if _is_coarse(subject) or subject.is_any("random-forward", "gradient-zero"):
         return None
     few = subject.noisy[:IMAGES]
@@ -129,7 +129,7 @@ def input_rounded(subject: Subject) -> Finding | None:
     still = int((before == after).all(1).sum())
     if still <= len(few) // 2:
         return None
-    return Finding(
+    return ProbeResult(
         "warning",
         f"For {still} of {len(few)} images a change of {PIXELS} pixels by {STILL:g} gives the very same logits: the "
         "input or the answer is rounded. Small perturbations vanish, and gradients cannot tell. Attack the model "
@@ -145,15 +145,15 @@ def _compared(subject: Subject, rows: Tensor, gradient: Tensor, size: float) -> 
     flat = gradient.flatten(1)
     step = (size * scale / flat.square().sum(1).sqrt()).clamp(LEAST_STEP, MOST_STEP)
     random = torch.Generator().manual_seed(2)
-    foretold, measured = [], []
+    predicted, measured = [], []
     for _ in range(DIRECTIONS):
         way = torch.randn(images.shape, generator=random).to(images)
         change = way * step.view(-1, 1, 1, 1)
         up, down, moved = rise(change)
-        foretold.append((flat * moved.flatten(1)).sum(1))
+        predicted.append((flat * moved.flatten(1)).sum(1))
         measured.append(up - down)
-    said, found = torch.stack(foretold).flatten(), torch.stack(measured).flatten()
-    correlation = float((said * found).sum() / (said.norm() * found.norm()).clamp_min(1e-30))
+    expected, actual = torch.stack(predicted).flatten(), torch.stack(measured).flatten()
+    correlation = float((expected * actual).sum() / (expected.norm() * actual.norm()).clamp_min(1e-30))
     along = (size * scale / flat.abs().sum(1)).clamp(LEAST_STEP, MOST_STEP)
     up, down, moved = rise(gradient.sign() * along.view(-1, 1, 1, 1))
     expected = (flat * moved.flatten(1)).sum(1)

@@ -2,50 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import overload
 
 import torch
 from torch import Tensor, nn
 
 from holdfast.core.labels import LabelMap
 from holdfast.core.refs import digest
-from holdfast.core.types import Classifier
+from holdfast.core.types import Classifier, FastVersion, fast_version_of
 from holdfast.models.classifier import TorchClassifier, device_of
 
-BELOW = 10.0  # logits between the lowest real answer and a class that the model does not know
+BELOW = 10.0  # logits between the lowest real logit and that of a class that the model does not know
 
 
-@overload
-def answering(model: TorchClassifier, answers: LabelMap) -> TorchClassifier: ...
-
-
-@overload
-def answering(model: Classifier, answers: LabelMap) -> Classifier: ...
-
-
-def answering(model: Classifier, answers: LabelMap) -> Classifier:
+def with_label_map(model: Classifier, label_map: LabelMap) -> Classifier:
     """The model with its logits mapped; the map becomes a last layer where the model is a network."""
-    assert model.card.classes == answers.known, "the label map is for another number of classes"
+    assert model.card.classes == label_map.known, "the label map is for another number of classes"
     if not isinstance(model, TorchClassifier):
-        return Answering(model, answers)
-    last = Answers(answers).to(device_of(model) or torch.device("cpu"))
-    net = nn.Sequential(model.net, last)
+        return LabelMapped(model, label_map)
+    layer = LabelMapLayer(label_map).to(device_of(model) or torch.device("cpu"))
+    net = nn.Sequential(model.net, layer)
     net.training = model.net.training
-    mapped = TorchClassifier(net, replace(model.card, classes=answers.classes))
+    mapped = TorchClassifier(net, replace(model.card, classes=label_map.classes))
     mapped.was_training = model.was_training
     mapped.live = model.live
-    mapped.label_map = map_digest(answers, model.label_map)
+    mapped.label_map = map_digest(label_map, model.label_map)
     return mapped
 
 
-def map_digest(answers: LabelMap, before: str = "") -> str:
-    """What the answers depend on besides the model; `before`: of a map that comes first."""
-    return digest([before, answers.known, answers.groups, answers.other, answers.merge])
+def map_digest(label_map: LabelMap, before: str = "") -> str:
+    """What predictions depend on besides the model; `before`: of a map that comes first."""
+    return digest([before, label_map.known, label_map.groups, label_map.other, label_map.merge])
 
 
-class Answers(nn.Module):
+class LabelMapLayer(nn.Module):
     """Logits of a model's classes to logits of a dataset's."""
 
     members: Tensor
@@ -53,19 +43,19 @@ class Answers(nn.Module):
     unknown: Tensor
     rest: Tensor
 
-    def __init__(self, answers: LabelMap) -> None:
+    def __init__(self, label_map: LabelMap) -> None:
         super().__init__()
-        widest = max(map(len, answers.groups))
+        widest = max(map(len, label_map.groups))
         # an empty group borrows class 0, so that no value is infinite on the way to being replaced
-        padded = [[*group, *([0] * (widest - len(group)))] for group in answers.groups]
-        present = [[place < max(1, len(group)) for place in range(widest)] for group in answers.groups]
-        self.shape = (len(answers.groups), widest)
-        self.merge, self.other = answers.merge, answers.other
-        self.some_unknown = not all(answers.groups)
+        padded = [[*group, *([0] * (widest - len(group)))] for group in label_map.groups]
+        present = [[index < max(1, len(group)) for index in range(widest)] for group in label_map.groups]
+        self.shape = (len(label_map.groups), widest)
+        self.merge, self.other = label_map.merge, label_map.other
+        self.some_unknown = not all(label_map.groups)
         self.register_buffer("members", torch.tensor(padded).flatten(), persistent=False)
         self.register_buffer("missing", ~torch.tensor(present), persistent=False)
-        self.register_buffer("unknown", torch.tensor([not group for group in answers.groups]), persistent=False)
-        self.register_buffer("rest", torch.tensor(answers.rest, dtype=torch.int64), persistent=False)
+        self.register_buffer("unknown", torch.tensor([not group for group in label_map.groups]), persistent=False)
+        self.register_buffer("rest", torch.tensor(label_map.rest, dtype=torch.int64), persistent=False)
         self.training = False
 
     def forward(self, logits: Tensor) -> Tensor:
@@ -79,36 +69,34 @@ class Answers(nn.Module):
             mapped = torch.cat([mapped, self._merged(logits.index_select(1, self.rest).unsqueeze(1))], dim=1)
         return mapped
 
+    def mapped(self, logits: Tensor) -> Tensor:
+        """The logits mapped on whatever device they are."""
+        mapped: Tensor = self.to(logits.device)(logits)
+        return mapped
+
     def _merged(self, grouped: Tensor) -> Tensor:
         return grouped.amax(2) if self.merge == "max" else grouped.logsumexp(2)
 
 
-class Answering:
-    """A classifier that is no network, with its logits mapped; its `rough` version, where it has one, too."""
+class LabelMapped:
+    """A classifier that is no network, with its logits mapped; its `fast` version, where it has one, too."""
 
-    def __init__(self, model: Classifier, answers: LabelMap) -> None:
-        self.model, self.answers = model, Answers(answers)
-        self.card = replace(model.card, classes=answers.classes)
-        self.label_map = map_digest(answers, getattr(model, "label_map", ""))
-        rough = getattr(model, "rough", None)
-        self.rough = None if rough is None else RoughAnswering(rough, self.answers)
-
-    def __call__(self, images: Tensor) -> Tensor:
-        logits = self.model(images)
-        mapped: Tensor = self.answers.to(logits.device)(logits)
-        return mapped
-
-
-class RoughAnswering:
-    """A rough version with its logits mapped; recordings are its own."""
-
-    def __init__(self, rough: Callable[[Tensor], Tensor], answers: Answers) -> None:
-        self.inner, self.answers = rough, answers
-        self.words = str(getattr(rough, "words", "lower precision"))
-        self.records = bool(getattr(rough, "records", False))
-        self.replays: object = None
+    def __init__(self, model: Classifier, label_map: LabelMap) -> None:
+        self.model, self.layer = model, LabelMapLayer(label_map)
+        self.card = replace(model.card, classes=label_map.classes)
+        self.label_map = map_digest(label_map, getattr(model, "label_map", ""))
+        fast = fast_version_of(model)
+        self.fast = None if fast is None else LabelMappedFast(fast, self.layer)
 
     def __call__(self, images: Tensor) -> Tensor:
-        logits = self.inner(images)
-        mapped: Tensor = self.answers.to(logits.device)(logits)
-        return mapped
+        return self.layer.mapped(self.model(images))
+
+
+class LabelMappedFast(FastVersion):
+    """A fast version with its logits mapped; recordings are its own."""
+
+    def __init__(self, fast: FastVersion, layer: LabelMapLayer) -> None:
+        self.inner, self.layer, self.records = fast, layer, fast.records
+
+    def __call__(self, images: Tensor) -> Tensor:
+        return self.layer.mapped(self.inner(images))

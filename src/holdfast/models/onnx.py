@@ -37,18 +37,18 @@ def onnx_model(
     The first input takes images (NCHW), the first output gives logits. A size fixed in the file is used.
     """
     runtime = optional("onnxruntime", extra="onnx")
-    place = Path(path).expanduser()
-    if not place.is_file():
+    file = Path(path).expanduser()
+    if not file.is_file():
         raise Misuse(f"there is no ONNX file `{path}`", hint="a relative path starts at the current folder")
     try:
         available = runtime.get_available_providers()
-        session = runtime.InferenceSession(str(place), providers=[name for name in PROVIDERS if name in available])
+        session = runtime.InferenceSession(str(file), providers=[name for name in PROVIDERS if name in available])
     except Exception as error:
         why = str(error).splitlines()[0]
         raise HoldfastError(f"`{path}` cannot be read as ONNX: {why}", hint="export or download it again") from error
-    net = OnnxNet(session, place)
+    net = OnnxNet(session, file)
     classifier = described(
-        net, name=place.stem, classes=classes, channels=net.channels, size=size or net.size, mean=mean, std=std
+        net, name=file.stem, classes=classes, channels=net.channels, size=size or net.size, mean=mean, std=std
     )
     classifier.card = replace(classifier.card, differentiable=False)
     return classifier

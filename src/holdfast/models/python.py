@@ -29,22 +29,22 @@ def python_model(
     """A model made by your own code: `python:module:factory`, found from the current folder.
 
     The factory takes no arguments and returns a module or a classifier with a card. `mean`, `std` and `size` put the
-    preprocessing inside; what is not said about classes and channels is asked of the network with one forward pass.
+    preprocessing inside; what is not stated about classes and channels is asked of the network with one forward pass.
     """
     module_name, _, attribute = factory.partition(":")
     if not module_name or not attribute:
         raise Misuse(f"`{factory}` does not say which function of which module", hint="write python:module:factory")
-    made = _made(_attribute(_imported(module_name), attribute), factory)
-    if is_classifier(made):
-        _must_agree(made, factory, classes=classes, channels=channels)
+    built = _built(_attribute(_imported(module_name), attribute), factory)
+    if is_classifier(built):
+        _must_agree(built, factory, classes=classes, channels=channels)
         if (mean, std, size) != (None, None, None):
             problem = f"`{factory}` gives a classifier with a card, which has its preprocessing inside"
             raise Misuse(problem, hint="leave out mean, std and size")
-        return made
-    if isinstance(made, nn.Module):
-        return described(made, name=attribute, classes=classes, channels=channels, size=size, mean=mean, std=std)
+        return built
+    if isinstance(built, nn.Module):
+        return described(built, name=attribute, classes=classes, channels=channels, size=size, mean=mean, std=std)
     raise HoldfastError(
-        f"`{factory}` must give a torch module or a classifier, got {type(made).__name__}",
+        f"`{factory}` must give a torch module or a classifier, got {type(built).__name__}",
         hint="return the network itself, an nn.Module",
     )
 
@@ -79,7 +79,7 @@ def _attribute(module: ModuleType, name: str) -> Any:
         raise Misuse(f"module `{module.__name__}` has no `{name}`", hint=hint) from error
 
 
-def _made(thing: Any, factory: str) -> Any:
+def _built(thing: Any, factory: str) -> Any:
     if isinstance(thing, nn.Module) or is_classifier(thing):
         return thing
     if not callable(thing):
@@ -95,7 +95,7 @@ def _made(thing: Any, factory: str) -> Any:
         ) from error
 
 
-def _must_agree(made: Classifier, factory: str, *, classes: int | None, channels: int | None) -> None:
-    for name, asked, said in (("classes", classes, made.card.classes), ("channels", channels, made.card.channels)):
-        if asked not in (None, said):
-            raise Misuse(f"the card of `{factory}` says {name}={said}, and {name}={asked} is asked for")
+def _must_agree(built: Classifier, factory: str, *, classes: int | None, channels: int | None) -> None:
+    for name, asked, stated in (("classes", classes, built.card.classes), ("channels", channels, built.card.channels)):
+        if asked not in (None, stated):
+            raise Misuse(f"the card of `{factory}` says {name}={stated}, and {name}={asked} is asked for")

@@ -17,7 +17,7 @@ from holdfast.core.registry import register
 from holdfast.core.types import Classifier
 from holdfast.models.classifier import Numbers, described
 from holdfast.models.extras import optional
-from holdfast.models.weights import architecture, fit, read_state
+from holdfast.models.weights import architecture, fit_weights, read_state
 
 PAPER = "Croce et al. 2020, arXiv:2010.09670"
 CLASSES = {"cifar10": 10, "cifar100": 100, "imagenet": 1000}
@@ -55,7 +55,7 @@ def robustbench(
     state = dict(read_state(path, first="last" if name.startswith(LAST) else None))
     mean, std = _taken(state, "mu", entry.mean), _taken(state, "sigma", entry.std)
     state = {key: tensor for key, tensor in state.items() if not key.startswith(UNUSED)}
-    net = fit(architecture(entry.architecture).net, state, what=f"`{path}`")
+    net = fit_weights(architecture(entry.architecture).net, state, what=f"`{path}`")
     return _described(net, name, threat, dataset, mean, std, entry.size)
 
 

@@ -15,7 +15,7 @@ from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.types import ModelCard
 from holdfast.models.classifier import normalised, weights_digest
 from holdfast.models.weights import architecture as built
-from holdfast.models.weights import fit
+from holdfast.models.weights import fit_weights
 
 
 def save_model(
@@ -57,7 +57,7 @@ def save_model(
 def _must_build(architecture: str, net: nn.Module, tensors: dict[str, Tensor]) -> None:
     """What is written must load again: the architecture's own network takes these tensors."""
     try:
-        fit(built(architecture).net, tensors, what=f"the {type(net).__name__} to save")
+        fit_weights(built(architecture).net, tensors, what=f"the {type(net).__name__} to save")
     except HoldfastError as error:
         hint = "save the bare network, without its normalisation, and give all its arguments: small-cnn:width=32"
         raise Misuse(error.problem, hint=hint) from error

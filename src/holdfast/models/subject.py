@@ -19,8 +19,8 @@ NOISE, NOISY = 2 / 255, 8
 BACKWARDS = ("grad", "backward", "_engine_run_backward")  # the last one is where all others end, however imported
 
 
-class Finding(NamedTuple):
-    """What a probe has to say: a level and an explanation in plain words."""
+class ProbeResult(NamedTuple):
+    """The report of a probe: a level and an explanation in plain words."""
 
     level: str
     explanation: str
@@ -45,8 +45,8 @@ class Gradients(NamedTuple):
 class Subject:
     """A classifier with the images it is examined on.
 
-    `majority`: the share of the commonest label, where known. `found`: the flags so far, since some make later
-    questions idle: what answers at random differs in every other way, too.
+    `majority`: the share of the commonest label, where known. `flags`: those raised so far, since some make later
+    probes meaningless: a random model differs in every other way, too.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Subject:
         self.labels = labels
         self.was_training = was_training
         self.majority = majority
-        self.found: set[str] = set()
+        self.flags: set[str] = set()
         self.watch = Watch()
         self.wrote = False
 
@@ -82,7 +82,7 @@ class Subject:
         return logits.float()
 
     @functools.cached_property
-    def again(self) -> Tensor:
+    def second_logits(self) -> Tensor:
         return self.logits_of(self.images)
 
     @functools.cached_property
@@ -119,8 +119,8 @@ class Subject:
         return Gradients(first, second, logits.detach())
 
     def is_any(self, *names: str) -> bool:
-        """Whether one of these flags was found already."""
-        return not self.found.isdisjoint(names)
+        """Whether one of these flags was raised already."""
+        return not self.flags.isdisjoint(names)
 
     def logits_of(self, images: Tensor) -> Tensor:
         with torch.no_grad():
@@ -133,7 +133,7 @@ def margin_of(logits: Tensor, labels: Tensor) -> Tensor:
     return logits.masked_fill(own, -torch.inf).amax(1) - logits[own]
 
 
-Find = Callable[[Subject], Finding | None]
+ProbeFunction = Callable[[Subject], ProbeResult | None]
 
 
 @contextmanager

@@ -58,11 +58,11 @@ class Logits(nn.Module):
 def _size(processor: Any) -> int | None:
     """Pixels on a side after the processor is done; its versions write them as a number, a dict or a record."""
     crops = getattr(processor, "do_center_crop", False) and getattr(processor, "crop_size", None)
-    said = processor.crop_size if crops else getattr(processor, "size", None)
-    if isinstance(said, int):
-        return said
+    size = processor.crop_size if crops else getattr(processor, "size", None)
+    if isinstance(size, int):
+        return size
     for name in ("height", "shortest_edge"):
-        side = said.get(name) if isinstance(said, Mapping) else getattr(said, name, None)
+        side = size.get(name) if isinstance(size, Mapping) else getattr(size, name, None)
         if side is not None:
             return int(side)
     return None

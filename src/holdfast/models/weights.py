@@ -62,7 +62,7 @@ def read_state(path: Path, *, first: str | None = None) -> State:
     raise Misuse(f"`{path.name}` is no weights file", hint=f"weights end in .safetensors or {', '.join(TORCH_FILES)}")
 
 
-def fit(net: nn.Module, state: State, *, what: str) -> nn.Module:
+def fit_weights(net: nn.Module, state: State, *, what: str) -> nn.Module:
     """Loads the tensors into the network, or says which names and shapes do not fit."""
     own = net.state_dict()
     missing = [name for name in own if name not in state and not name.endswith("num_batches_tracked")]
@@ -121,11 +121,11 @@ def _state_in(content: Any, path: Path) -> State:
         for inside in (content, *(content[name] for name in NESTED if name in content)):
             if isinstance(inside, Mapping) and inside and all(isinstance(value, Tensor) for value in inside.values()):
                 return {str(name): value for name, value in inside.items()}
-    found = (
+    content_text = (
         f"the keys {', '.join(map(str, list(content)[:5]))}" if isinstance(content, Mapping) else type(content).__name__
     )
     raise HoldfastError(
-        f"`{path}` holds no state dict, but {found}",
+        f"`{path}` holds no state dict, but {content_text}",
         hint=f"save net.state_dict(), alone or under one of: {', '.join(NESTED)}",
     )
 

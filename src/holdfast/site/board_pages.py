@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from holdfast.boards.board_text import Style
-from holdfast.boards.entries import IMPORTED, Board, Cell, Entry, Other
-from holdfast.boards.provenance import Basis, bases, scenarios_of, settings_of
-from holdfast.boards.suite_board import board, tables_of
+from holdfast.boards.board_text import NumberStyle, bounds_text, disagreement, missing_text, number_text
+from holdfast.boards.entries import IMPORTED, Board, BoardCell, BoardEntry, OtherSource
+from holdfast.boards.provenance import Basis, scenarios_of, score_bases, settings_of
+from holdfast.boards.suite_board import suite_board, tables_of
 from holdfast.core.suites import Column, Suite
 from holdfast.metrics.summary import Line
-from holdfast.site import cells
 from holdfast.site.plots import Plot, plots_of
 from holdfast.site.site_store import SiteStore
 from holdfast.site.slugs import slug
@@ -30,7 +29,7 @@ UNRELIABLE: Words = {
     "about": "the list that it is on says that its robust accuracy is potentially unreliable",
     "runs": 1,
 }
-MORE = Style(digits=2)  # to compare sources
+MORE = NumberStyle(digits=2)  # to compare sources
 UNITS = {"percent": "In percent", "points": "In percentage points", "nats": "In nats", "fraction": "A share"}
 LONG_FACT = 60  # a longer fact is told with the model, not in a column of its own
 
@@ -57,7 +56,7 @@ class BoardPage:
         return slug(self.suite.board_name)
 
     @property
-    def best(self) -> Entry | None:
+    def best(self) -> BoardEntry | None:
         return next((entry for entry in self.board.entries if entry.rank == 1), None)
 
     @property
@@ -68,19 +67,19 @@ class BoardPage:
         return replace(self, plots=())
 
 
-def board_page(suite: Suite, store: SiteStore, *, spelled: Callable[[str], str]) -> BoardPage:
+def board_page(suite: Suite, store: SiteStore) -> BoardPage:
     """The board with what each of its cells rests on; damaged runs are left out."""
     try:
-        return _made(suite, store, spelled)
+        return _made(suite, store)
     except Unusable:
         store.without_damage()
-        return _made(suite, store, spelled)
+        return _made(suite, store)
 
 
-def _made(suite: Suite, store: SiteStore, spelled: Callable[[str], str]) -> BoardPage:
-    shown = board(suite, store, spelled=spelled)
+def _made(suite: Suite, store: SiteStore) -> BoardPage:
+    shown = suite_board(suite, store)
     listed = {name for entry in shown.entries for name in entry.names}
-    every = bases(suite, store, spelled=spelled) if shown.entries else {}
+    every = score_bases(suite, store) if shown.entries else {}
     measured = {model: basis for model, basis in every.items() if model in listed}
     imported = [scores for name in tables_of(suite) for scores in store.scores(name)]
     made = _Rows(suite, shown, measured, imported)
@@ -99,7 +98,7 @@ def _made(suite: Suite, store: SiteStore, spelled: Callable[[str], str]) -> Boar
     origins: dict[str, Words] = {f"{slug(suite.board_name)}/more/columns": details} if details else {}
     origins |= {made.place(model): _measured_origin(suite, model, basis) for model, basis in measured.items()}
     origins |= {made.place_of(scores): _imported_origin(suite, scores) for scores in imported}
-    return BoardPage(suite, shown, data, origins, tuple(plots_of(suite, shown, store, spelled=spelled)))
+    return BoardPage(suite, shown, data, origins, tuple(plots_of(suite, shown, store)))
 
 
 class _Rows:
@@ -122,7 +121,7 @@ class _Rows:
     def place_of(self, scores: Scores) -> str:
         return f"{slug(self.suite.board_name)}/imported/{self.keys[id(scores)]}"
 
-    def row(self, i: int, entry: Entry) -> Words:
+    def row(self, i: int, entry: BoardEntry) -> Words:
         basis = self._basis(entry)
         runs = {line.footer.key: line for one in basis.values() for line in one.runs}
         warned = [UNRELIABLE] if entry.is_unreliable else []
@@ -156,15 +155,15 @@ class _Rows:
                 made[column.name] = cells
         return made
 
-    def _run_name(self, entry: Entry) -> str | None:
+    def _run_name(self, entry: BoardEntry) -> str | None:
         """The name under which the store has runs of the entry."""
         return next((name for name in entry.names if name in self.measured), None)
 
-    def _basis(self, entry: Entry) -> Mapping[str, Basis]:
+    def _basis(self, entry: BoardEntry) -> Mapping[str, Basis]:
         name = self._run_name(entry)
         return self.measured[name] if name is not None else {}
 
-    def _places(self, entry: Entry) -> Words:
+    def _places(self, entry: BoardEntry) -> Words:
         """What to load for a cell, by where it comes from."""
         found: Words = {}
         name = self._run_name(entry)
@@ -175,20 +174,20 @@ class _Rows:
             found[IMPORTED] = [self.place_of(one) for one in files]
         return found
 
-    def _cell(self, entry: Entry, column: Column, basis: Basis | None) -> Words:
+    def _cell(self, entry: BoardEntry, column: Column, basis: Basis | None) -> Words:
         cell = entry.cell(column.name)
-        made: Words = {"text": cells.lack(cell)}
+        made: Words = {"text": missing_text(cell)}
         if cell.score is not None:
-            made = {"value": cell.score.value, "text": cells.number(cell.score.value, column.unit)}
+            made = {"value": cell.score.value, "text": number_text(cell.score.value, column.unit)}
             if cell.score.n:
                 made |= {"n": cell.score.n, "low": cell.score.low, "high": cell.score.high}
-                made["bounds"] = cells.bounds(cell, column.unit)
+                made["bounds"] = bounds_text(cell, column.unit)
             made["from"] = cell.origin
             if cell.source:
                 made["source"] = self._source(cell.source)
             if cell.others:
                 made["others"] = [self._other(other, column) for other in cell.others]
-            if said := cells.disagreement(cell, column.unit):
+            if said := disagreement(cell, column.unit):
                 made["differs"] = said
         elif cell.note:
             made["note"] = cell.note
@@ -200,11 +199,11 @@ class _Rows:
             made["flagged"] = True
         return made
 
-    def _other(self, other: Other, column: Column) -> Words:
-        told = cells.number(other.score.value, column.unit, MORE)
+    def _other(self, other: OtherSource, column: Column) -> Words:
+        told = number_text(other.score.value, column.unit, MORE)
         return {"from": other.origin, "text": told, "agrees": other.agrees, "source": self._source(other.source)}
 
-    def _unread(self, entry: Entry, column: Column) -> Unread | None:
+    def _unread(self, entry: BoardEntry, column: Column) -> Unread | None:
         found = [self.notes.get((name, column.name)) for name in entry.names]
         return next((note for note in found if note is not None), None)
 
@@ -212,7 +211,7 @@ class _Rows:
         return self.sources.setdefault(text, len(self.sources))
 
 
-def _is_begun(cell: Cell) -> bool:
+def _is_begun(cell: BoardCell) -> bool:
     """Whether a part of what a score needs is there; a paper that does not give a score lacks nothing."""
     return cell.score is None and cell.of > 0
 
@@ -283,12 +282,12 @@ def _measured_origin(suite: Suite, model: str, basis: Mapping[str, Basis]) -> Wo
 def _run(line: Line) -> Words:
     footer = line.footer
     score = line.accuracy
-    cell = Cell(score, 1, 1, "")
+    cell = BoardCell(score, 1, 1, "")
     return {
         "scenario": footer.scenario,
         "key": footer.key,
-        "text": cells.number(score.value, "percent"),
-        "bounds": cells.bounds(cell, "percent"),
+        "text": number_text(score.value, "percent"),
+        "bounds": bounds_text(cell, "percent"),
         "n": footer.n,
         "population": footer.population,
         "failed": line.failed,

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 import jinja2
 
-from holdfast.boards.board_list import Unmade, board_suites, filled_by
+from holdfast.boards.board_list import BrokenSuite, board_suites, filled_by
+from holdfast.boards.board_text import board_latex, cell_text
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_text import json_text
 from holdfast.core.suites import Suite
-from holdfast.site import cells, site_folder, wording
+from holdfast.site import site_folder, wording
 from holdfast.site.board_pages import BoardPage, board_page
 from holdfast.site.policy import plotly_script as _plotly
 from holdfast.site.report import BoardRank, report_html, template_environment
@@ -51,7 +52,7 @@ class IndexedModel:
     name: str
     runs: int
     newest: str
-    places: tuple[BoardRank, ...]
+    board_ranks: tuple[BoardRank, ...]
     file: str | None
     problem: str | None
     is_imported: bool = False
@@ -87,7 +88,6 @@ def build_site(
     out: Path,
     *,
     own: Sequence[str] = (),
-    spelled: Callable[[str], str] = str,
     before: Path | None = None,
     is_live: bool = False,
 ) -> Site:
@@ -101,7 +101,7 @@ def build_site(
     site_folder.contents(out)
     site = Site(out, stamp(store))
     reading = SiteStore(store)
-    maker = _Maker(site, reading, own, _lenient(spelled), earlier, known, is_live)
+    maker = _Maker(site, reading, own, earlier, known, is_live)
     site.files = site_folder.write(maker.files(), out, reports=maker.reports).files
     site.lacks_files = reading.lacks_files
     return site
@@ -115,12 +115,11 @@ class _Maker:
         site: Site,
         store: SiteStore,
         own: Sequence[str],
-        spelled: Callable[[str], str],
         earlier: Path,
         known: site_folder.SiteContents,
         is_live: bool,
     ) -> None:
-        self.site, self.store, self.own, self.spelled = site, store, own, spelled
+        self.site, self.store, self.own = site, store, own
         self.earlier, self.known, self.is_live = earlier, known, is_live
         self.reports: dict[str, str] = {}
         self.has_plotly = _plotly() is not None
@@ -130,7 +129,7 @@ class _Maker:
         store.scores()
         for suite in self._suites():
             try:
-                site.boards.append(board_page(suite, store, spelled=self.spelled))
+                site.boards.append(board_page(suite, store))
             except HoldfastError as error:
                 site.failed[suite.title] = error.problem
         site.problems = store.problems
@@ -144,8 +143,8 @@ class _Maker:
             yield "build.json", json_text({"stamp": site.stamp}).encode()
 
     def _suites(self) -> Iterator[Suite]:
-        for suite in board_suites(self.store, own=self.own, spelled=self.spelled):
-            if isinstance(suite, Unmade):
+        for suite in board_suites(self.store, own=self.own):
+            if isinstance(suite, BrokenSuite):
                 self.site.failed[suite.name] = suite.problem
             else:
                 yield suite
@@ -157,12 +156,12 @@ class _Maker:
         downloads = {
             "CSV": (f"{name}.csv", csv_text(records)),
             "JSON": (f"{name}.json", _json(about, records)),
-            "LaTeX": (f"{name}.tex", cells.latex(page.board)),
+            "LaTeX": (f"{name}.tex", board_latex(page.board)),
         }
         for file, text in downloads.values():
             yield f"downloads/{file}", _bytes(text)
-        for place, origin in page.origins.items():
-            yield f"boards/data/{place}.js", _bytes(script(place, origin))
+        for key, origin in page.origins.items():
+            yield f"boards/data/{key}.js", _bytes(script(key, origin))
         shown = page if self.has_plotly else page.without_plots()
         yield (
             page.file,
@@ -183,36 +182,40 @@ class _Maker:
             by_model.setdefault(footer.model, []).append(footer)
         pictures = self.store.files.listing("gallery", ".parquet").stamps
         for model, footers in sorted(by_model.items()):
-            places, file, problem = _places(self.site.boards, model), f"models/{slug(model)}.html", None
+            board_ranks, file, problem = _board_ranks(self.site.boards, model), f"models/{slug(model)}.html", None
             beside = _beside(model, by_model)
-            print_ = _print([model, places], [*footers, *(f for other in beside for f in by_model[other])], pictures)
+            print_ = _print(
+                [model, board_ranks], [*footers, *(f for other in beside for f in by_model[other])], pictures
+            )
             try:
-                yield file, self._report(file, print_, model, places, beside)
+                yield file, self._report(file, print_, model, board_ranks, beside)
                 self.reports[file] = print_
             except HoldfastError as error:
                 self.site.failed[model] = problem = error.problem
             newest = max(footer.finished for footer in footers)
-            on_index = tuple(place.seen_from("") for place in places)
+            on_index = tuple(rank.seen_from("") for rank in board_ranks)
             is_imported = all(footer.is_imported for footer in footers)
             known = None if problem else file
             self.site.models.append(IndexedModel(model, len(footers), newest, on_index, known, problem, is_imported))
 
-    def _report(self, file: str, print_: str, model: str, places: Sequence[BoardRank], beside: Sequence[str]) -> bytes:
+    def _report(
+        self, file: str, print_: str, model: str, board_ranks: Sequence[BoardRank], beside: Sequence[str]
+    ) -> bytes:
         if self.known.reports.get(file) == print_ and (self.earlier / file).is_file():
             data = (self.earlier / file).read_bytes()
             if hashlib.sha256(data).hexdigest()[:16] == self.known.files.get(file):
                 self.site.reused += 1
                 return data
-        return _bytes(report_html(self.store, model, places=places, beside=beside))
+        return _bytes(report_html(self.store, model, board_ranks=board_ranks, beside=beside))
 
     def _assets(self) -> Iterator[tuple[str, bytes]]:
-        wanted = dict(STYLES_AND_SCRIPTS)
+        assets = dict(STYLES_AND_SCRIPTS)
         if self.is_live:
-            wanted["live.js"] = HERE / "static/live.js"
+            assets["live.js"] = HERE / "static/live.js"
         plotly = _plotly()
         if plotly is not None and any(page.plots for page in self.site.boards):
-            wanted |= {"plotly.min.js": plotly, **PLOTS}
-        for name, path in wanted.items():
+            assets |= {"plotly.min.js": plotly, **PLOTS}
+        for name, path in assets.items():
             data = path.read_bytes()
             yield f"assets/{name}", data[:-TAIL] + SOURCE_MAP.sub(b"\n", data[-TAIL:])
 
@@ -251,16 +254,16 @@ class _Maker:
         )
 
 
-def _places(boards: Sequence[BoardPage], model: str) -> tuple[BoardRank, ...]:
+def _board_ranks(boards: Sequence[BoardPage], model: str) -> tuple[BoardRank, ...]:
     """Where a measured model stands, as its report links to it."""
-    found = []
+    ranks = []
     for page in boards:
         for entry in page.board.entries:
             if model in entry.names and (entry.is_measured or "imported" in entry.every_origin):
                 ranked = sum(one.rank is not None for one in page.board.entries)
                 standing = "incomplete" if entry.rank is None else f"{entry.rank} of {ranked}"
-                found.append(BoardRank(page.suite.title, f"../{page.file}", standing))
-    return tuple(found)
+                ranks.append(BoardRank(page.suite.title, f"../{page.file}", standing))
+    return tuple(ranks)
 
 
 def _beside(model: str, by_model: Mapping[str, Sequence[Footer]]) -> list[str]:
@@ -290,23 +293,8 @@ def _code() -> str:
 @cache
 def _environment() -> jinja2.Environment:
     made = template_environment()
-    made.globals.update(inline_json=inline_json, cell_text=cells.text)
+    made.globals.update(inline_json=inline_json, cell_text=cell_text)
     return made
-
-
-def _lenient(spelled: Callable[[str], str]) -> Callable[[str], str]:
-    """A scenario that this installation cannot name was not measured with it either: it stays as it is written."""
-    known: dict[str, str] = {}
-
-    def found(text: str) -> str:
-        if text not in known:
-            try:
-                known[text] = spelled(text)
-            except HoldfastError:
-                known[text] = text
-        return known[text]
-
-    return found
 
 
 def _json(about: Mapping[str, object], records: Sequence[Mapping[str, object]]) -> str:

@@ -62,15 +62,15 @@ class Cautions:
         return not (self.flags or self.failures or self.subsets or self.unreadable or len(self.weights) > 1)
 
 
-def cautions_of(found: ModelResults) -> Cautions:
-    runs = found.files
+def cautions_of(results: ModelResults) -> Cautions:
+    runs = results.files
     return Cautions(
         runs=len(runs),
         flags=_flags(runs),
         failures=_failures(runs),
         unanswered=sum(run.unanswered for run in runs),
         subsets=_subsets(runs),
-        unreadable=found.unreadable,
+        unreadable=results.unreadable,
         weights=tuple(sorted({run.footer.weights for run in runs})),
     )
 

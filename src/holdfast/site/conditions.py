@@ -77,10 +77,11 @@ def in_levels(footer: Footer) -> bool:
 
 def change_text(footer: Footer, *, without: StrengthAxis | None = None) -> str:
     """`fog at severity 3, then pgd-linf at radius 8/255, steps 10`"""
-    said = [
-        _said(change, without if without and without.change == i else None) for i, change in enumerate(footer.changes)
+    texts = [
+        _one_change_text(change, without if without and without.change == i else None)
+        for i, change in enumerate(footer.changes)
     ]
-    return THEN.join(said) or "undisturbed"
+    return THEN.join(texts) or "undisturbed"
 
 
 def labels(footers: Sequence[Footer], *, without: StrengthAxis | None = None) -> list[str]:
@@ -89,10 +90,10 @@ def labels(footers: Sequence[Footer], *, without: StrengthAxis | None = None) ->
     for i, footer in enumerate(footers):
         alike[footer.dataset, change_text(footer, without=without)].append(i)
     named = [""] * len(footers)
-    for (_, said), some in alike.items():
+    for (_, text), some in alike.items():
         differing = _differing([footers[i] for i in some], without) if len(some) > 1 else [""]
-        for i, text in zip(some, differing, strict=True):
-            named[i] = f"{said}{text}"
+        for i, difference in zip(some, differing, strict=True):
+            named[i] = f"{text}{difference}"
     return named
 
 
@@ -116,9 +117,9 @@ def as_tuples(value: Any) -> Value:
     return tuple(as_tuples(item) for item in value) if isinstance(value, list | tuple) else value
 
 
-def _said(change: ChangeRecord, without: StrengthAxis | None) -> str:
+def _one_change_text(change: ChangeRecord, without: StrengthAxis | None) -> str:
     if change.name == SWEEP:
-        return _sweep_said(change)
+        return _sweep_text(change)
     given = parse_ref(change.text)
     hidden = without.name if without else None
     strengths = [
@@ -126,12 +127,12 @@ def _said(change: ChangeRecord, without: StrengthAxis | None) -> str:
     ]
     others = [value_text(value) for value in given.positional]
     others += [f"{name} {value_text(value)}" for name, value in given.keywords.items() if name not in AXES]
-    said = f"{change.name} at {joined_words(strengths)}" if strengths else change.name
+    text = f"{change.name} at {joined_words(strengths)}" if strengths else change.name
     how = f" ({change.args[SEARCHED]})" if SEARCHED in change.args else ""
-    return ", ".join([said, *others]) + how
+    return ", ".join([text, *others]) + how
 
 
-def _sweep_said(change: ChangeRecord) -> str:
+def _sweep_text(change: ChangeRecord) -> str:
     """`sweep of pgd-linf, steps 10, over 6 radii from 1/255 to 32/255`"""
     inner = parse_ref(str(change.args.get("attack") or "unknown"))
     given = [f"{name} {value_text(value)}" for name, value in inner.keywords.items()]
@@ -146,8 +147,8 @@ def _differing(footers: Sequence[Footer], without: StrengthAxis | None) -> list[
     facts = [_facts(footer, without) for footer in footers]
     names = list(dict.fromkeys(name for known in facts for name in known))
     telling = [name for name in names if len({known.get(name) for known in facts}) > 1]
-    said = [", ".join(f"{name} {known[name]}" for name in telling if name in known) for known in facts]
-    return [f" [{text or f'run {footer.key}'}]" for text, footer in zip(said, footers, strict=True)]
+    texts = [", ".join(f"{name} {known[name]}" for name in telling if name in known) for known in facts]
+    return [f" [{text or f'run {footer.key}'}]" for text, footer in zip(texts, footers, strict=True)]
 
 
 def _facts(footer: Footer, without: StrengthAxis | None) -> dict[str, str]:

@@ -53,28 +53,28 @@ class Figure:
         return len(self.panels) >= MANY
 
 
-def letters(found: ModelResults) -> dict[str, str]:
+def letters(results: ModelResults) -> dict[str, str]:
     """The other models that are drawn, each with its letter."""
-    return dict(zip(found.others, LETTERS, strict=False))
+    return dict(zip(results.others, LETTERS, strict=False))
 
 
-def report_figures(found: ModelResults) -> list[Figure]:
+def report_figures(results: ModelResults) -> list[Figure]:
     """Every chart of the page, in reading order."""
     made: list[Figure] = []
-    for dataset, runs in found.datasets.items():
-        where = f" on {dataset}" if len(found.datasets) > 1 else ""
+    for dataset, runs in results.datasets.items():
+        where = f" on {dataset}" if len(results.datasets) > 1 else ""
         clean = headline(runs, "undisturbed")
         for group in ("corrupted", "attacked", "both"):
             some = [run for run in runs if run.group == group]
-            drawn = series(some, found.nearby, clean.run if clean is not None else None)
+            drawn = series(some, results.nearby, clean.run if clean is not None else None)
             for axis in ("severity", "radius"):
                 along = [one for one in drawn if one.axis == axis]
                 if along:
                     title = f"{TOPICS[group]}{where}: accuracy (%) against {axis}"
-                    made.append(_lines(title, along, clean, letters(found), name=f"chart-{len(made)}"))
+                    made.append(_lines(title, along, clean, letters(results), name=f"chart-{len(made)}"))
             rest = unjoined(some, drawn)
             if rest:
-                made.append(_bars(f"{TOPICS[group]}{where}: measured at one strength", rest, letters(found)))
+                made.append(_bars(f"{TOPICS[group]}{where}: measured at one strength", rest, letters(results)))
     return made
 
 
@@ -126,13 +126,15 @@ def _bars(title: str, runs: Sequence[MeasuredRun], known: Mapping[str, str]) -> 
 
 
 def _note(along: Sequence[Series], in_one: bool, each: bool) -> str:
-    said = []
+    sentences = []
     if in_one and len(along) > line_charts.DISTINCT:
-        said.append(f"The {line_charts.PICKED_OUT} lowest of {len(along)} lines are coloured; panels show intervals.")
+        sentences.append(
+            f"The {line_charts.PICKED_OUT} lowest of {len(along)} lines are coloured; panels show intervals."
+        )
     gaps = sum(any(point is None for point in one.own) for one in along)
     if gaps:
         is_dotted = "is" if gaps == 1 else "are"
-        said.append(f"{wording.counted(gaps, 'line')} {is_dotted} dotted where a step was not measured.")
+        sentences.append(f"{wording.counted(gaps, 'line')} {is_dotted} dotted where a step was not measured.")
     if each and not in_one and along[0].axis == "radius" and len(along) > 1:
-        said.append("Each attack has its own scale: radii of different threats do not compare.")
-    return " ".join(said)
+        sentences.append("Each attack has its own scale: radii of different threats do not compare.")
+    return " ".join(sentences)

@@ -89,7 +89,7 @@ def _radius_axis(run: MeasuredRun) -> StrengthAxis | None:
     return next((axis for axis in reversed(axes(run.footer)) if axis.name == "radius"), None)
 
 
-def _rank(found: HalfLost) -> tuple[bool, float, float]:
+def _rank(result: HalfLost) -> tuple[bool, float, float]:
     """Lost comes first, then many radii, or a large one where it is not lost, then low accuracies."""
-    reach = found.radii[-1] if found.radius is None else len(found.runs)
-    return found.radius is None, -reach, math.fsum(run.accuracy.value for run in found.runs) / len(found.runs)
+    reach = result.radii[-1] if result.radius is None else len(result.runs)
+    return result.radius is None, -reach, math.fsum(run.accuracy.value for run in result.runs) / len(result.runs)

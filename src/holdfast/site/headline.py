@@ -76,28 +76,28 @@ def unmeasured_training(runs: Sequence[MeasuredRun]) -> list[Trained]:
 def _stated(threat: str, runs: Sequence[MeasuredRun], trained: Sequence[Trained]) -> Headline:
     dataset = runs[0].footer.dataset
     own = [one.radius for one in trained if one.threat == threat and one.radius is not None]
-    wanted = [(radius, "the radius it was trained for") for radius in own]
-    wanted += [
+    stated = [(radius, "the radius it was trained for") for radius in own]
+    stated += [
         (one.radius, f"the radius that suite {one.suite} states")
         for one in standard_radii(dataset)
         if one.threat == threat
     ]
-    for radius, why in wanted:
+    for radius, why in stated:
         some = [run for run in runs if is_same(radius_of(run), radius)]
         if some:
             return Headline(_lowest(some), threat, why, len(some), is_trained=radius in own)
     radii = sorted({radius_of(run) for run in runs if math.isfinite(radius_of(run))})
     if not radii:
         return Headline(_lowest(runs), threat, "", len(runs))
-    chosen, why = _nearest(radii, wanted)
+    chosen, why = _nearest(radii, stated)
     some = [run for run in runs if is_same(radius_of(run), chosen)]
     return Headline(_lowest(some), threat, why, len(some))
 
 
-def _nearest(radii: Sequence[float], wanted: Sequence[tuple[float, str]]) -> tuple[float, str]:
+def _nearest(radii: Sequence[float], stated: Sequence[tuple[float, str]]) -> tuple[float, str]:
     """A radius where none of those wanted was measured: the nearest to the first of them, else the middle one."""
-    if wanted:
-        target, why = wanted[0]
+    if stated:
+        target, why = stated[0]
         near = min(radii, key=lambda radius: (abs(math.log(max(radius, 1e-12) / target)), radius))
         return near, f"the measured radius nearest to {number_text(target)}, {why}"
     if len(radii) == 1:

@@ -87,12 +87,12 @@ def panel(one: Series, *, clean: Score | None, letters: Mapping[str, str], name:
     frame = _frame(one, left=30, top=10, width=width - 30 - (28 if shown else 12), height=height - 10 - 42)
     _axes(root, frame, one, shares=(0, 50, 100), clean=clean)
     ends = [frame.y(_measured(points)[-1].score.value) for points in shown.values()]
-    places = svg.spread_apart(ends, gap=11, low=frame.top, high=frame.bottom)
-    for (model, points), place in zip(shown.items(), places, strict=True):
+    label_ys = svg.spread_apart(ends, gap=11, low=frame.top, high=frame.bottom)
+    for (model, points), label_y in zip(shown.items(), label_ys, strict=True):
         group = svg.node(root, "g", class_=f"rival r{list(letters).index(model) % 3}")
         svg.node(group, "title", f"{model}: {_told(points)}")
         _rival(group, frame, points)
-        svg.node(group, "text", letters[model], x=frame.right + 9, y=place + 4)
+        svg.node(group, "text", letters[model], x=frame.right + 9, y=label_y + 4)
     _line(svg.node(root, "g", class_="line c0"), frame, one.own, shape="circle", bands=True)
     return svg.markup(root)
 
@@ -107,9 +107,9 @@ def _leaps(group: ET.Element, frame: ChartArea, points: ChartPoints) -> None:
 def _rival(group: ET.Element, frame: ChartArea, points: ChartPoints) -> None:
     _leaps(group, frame, points)
     for stretch in segments(points):
-        places = [(frame.x(point.x), frame.y(point.score.value)) for point in stretch]
-        svg.node(group, "polyline", points=svg.path(places))
-        for (x, y), point in zip(places, stretch, strict=True):
+        corners = [(frame.x(point.x), frame.y(point.score.value)) for point in stretch]
+        svg.node(group, "polyline", points=svg.path(corners))
+        for (x, y), point in zip(corners, stretch, strict=True):
             svg.marker(group, x, y, shape="circle", size=1.8, hollow=point.partial)
 
 

@@ -51,7 +51,7 @@ class MeasuredRun:
     """One run of the model, or one radius of a run that searched over radii.
 
     `difference` is against the undisturbed run, on the samples both hold; `kept` is the share of the samples right
-    there that stay right; `dominant` the class into which wrong answers fall, if they do; `answers` the rows of a
+    there that stay right; `dominant` the class into which wrong answers fall, if they do; `predictions` the rows of a
     corrupted run without their logits, to average over runs.
     """
 
@@ -66,7 +66,7 @@ class MeasuredRun:
     beside: tuple[OtherRun, ...]
     shown_samples: tuple[ShownSample, ...]
     pictures: int
-    answers: Rows | None = field(default=None, compare=False, repr=False)
+    predictions: Rows | None = field(default=None, compare=False, repr=False)
 
     @property
     def footer(self) -> Footer:
@@ -223,13 +223,13 @@ def _measured(label: str, rows: Rows, clean: Rows | None, pictures: Sequence[Pic
         reasons=dict(reasons.most_common()),
         unanswered=0,
         beside=(),
-        answers=_answers(rows) if group(rows.footer) == "corrupted" else None,
+        predictions=_predictions(rows) if group(rows.footer) == "corrupted" else None,
         shown_samples=shown_samples(_picture_label(label, rows.footer), rows, clean, pictures),
         pictures=len(pictures),
     )
 
 
-def _answers(rows: Rows) -> Rows:
+def _predictions(rows: Rows) -> Rows:
     return Rows(rows.table.select(["id", "label", "prediction"]), rows.footer)
 
 
@@ -261,8 +261,8 @@ def _beside(rows: Rows, theirs: Sequence[View], reader: _RowCache) -> Iterator[O
     for view in theirs:
         other = reader.rows(view)
         if other is not None:
-            found = _compared(rows, other)
-            compared, problem = (found, None) if isinstance(found, Comparison) else (None, found)
+            comparison = _compared(rows, other)
+            compared, problem = (comparison, None) if isinstance(comparison, Comparison) else (None, comparison)
             yield OtherRun(view.footer, Accuracy()(other), compared, problem)
 
 
@@ -294,9 +294,9 @@ def _rivals(theirs: Sequence[View]) -> dict[str, list[View]]:
 def _reference(view: View, mine: Sequence[View]) -> View | None:
     """The undisturbed run of the same weights on the same data, of the same seed where there is one."""
     footer = view.footer
-    found = [other for other in mine if not other.footer.changes and identity(other.footer) == identity(footer)]
+    undisturbed = [other for other in mine if not other.footer.changes and identity(other.footer) == identity(footer)]
     return max(
-        found,
+        undisturbed,
         key=lambda other: (other.footer.seed == footer.seed, other.footer.n, other.footer.key),
         default=None,
     )

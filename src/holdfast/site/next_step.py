@@ -34,19 +34,19 @@ class NextStep:
     command: str
 
 
-def next_step(found: ModelResults) -> NextStep:
+def next_step(results: ModelResults) -> NextStep:
     """The first that applies: doubts about the numbers, then what was not measured, then what makes them firmer."""
-    if found.unreadable:
-        return NextStep("Some rows cannot be read: see which, and why.", _line(["holdfast", "verify"], found))
-    dataset, runs = max(found.datasets.items(), key=lambda item: len(item[1]))
+    if results.unreadable:
+        return NextStep("Some rows cannot be read: see which, and why.", _line(["holdfast", "verify"], results))
+    dataset, runs = max(results.datasets.items(), key=lambda item: len(item[1]))
     footer = max((run.footer for run in runs), key=lambda one: (one.finished, one.key))
-    if all(run.footer.command.startswith("holdfast import") for run in found.files):
-        return NextStep("These are imported predictions: see every score.", _line(["holdfast", "scores"], found))
+    if all(run.footer.command.startswith("holdfast import") for run in results.files):
+        return NextStep("These are imported predictions: see every score.", _line(["holdfast", "scores"], results))
     for gap in GAPS:
-        wanted = gap(runs, footer)
-        if wanted is not None:
-            return NextStep(wanted.reason, _command(wanted, found, footer))
-    return _compare(found, dataset)
+        suggested = gap(runs, footer)
+        if suggested is not None:
+            return NextStep(suggested.reason, _command(suggested, results, footer))
+    return _compare(results, dataset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,43 +160,43 @@ def _whole(runs: Sequence[MeasuredRun], footer: Footer) -> SuggestedRun | None: 
 GAPS: tuple[Gap, ...] = (_doubt, _clean, _trained, _attacked, _half, _corrupted, _together, _stronger, _whole)
 
 
-def _command(wanted: SuggestedRun, found: ModelResults, footer: Footer) -> str:
+def _command(suggested: SuggestedRun, results: ModelResults, footer: Footer) -> str:
     if footer.card.source == "live":
-        return _in_python(wanted, found, footer)
-    if wanted.check:
-        return shlex.join(["holdfast", "check", found.model, "--dataset", footer.dataset, "--attacks"])
-    words = ["holdfast", "evaluate", found.model]
-    if wanted.part:
-        words += ["--suite", GENERAL, "--part", wanted.part, "--dataset", footer.dataset]
-    for scenario in wanted.scenarios:
+        return _in_python(suggested, results, footer)
+    if suggested.check:
+        return shlex.join(["holdfast", "check", results.model, "--dataset", footer.dataset, "--attacks"])
+    words = ["holdfast", "evaluate", results.model]
+    if suggested.part:
+        words += ["--suite", GENERAL, "--part", suggested.part, "--dataset", footer.dataset]
+    for scenario in suggested.scenarios:
         words += ["--scenario", scenario]
-    if footer.samples is not None and not wanted.whole:
+    if footer.samples is not None and not suggested.whole:
         words += ["--samples", str(footer.samples)]
     if footer.seed:
         words += ["--seed", str(footer.seed)]
-    return _line(words, found)
+    return _line(words, results)
 
 
-def _in_python(wanted: SuggestedRun, found: ModelResults, footer: Footer) -> str:
+def _in_python(suggested: SuggestedRun, results: ModelResults, footer: Footer) -> str:
     """A module that lives in somebody's program has no name on the command line."""
-    part = load_suite(GENERAL, dataset=footer.dataset).only([wanted.part]) if wanted.part else ()
-    scenarios = [*wanted.scenarios, *part] or [footer.dataset]
-    given = "" if found.store in ("", DEFAULT_STORE) else f", store={json.dumps(found.store)}"
-    if footer.samples is not None and not wanted.whole:
+    part = load_suite(GENERAL, dataset=footer.dataset).only([suggested.part]) if suggested.part else ()
+    scenarios = [*suggested.scenarios, *part] or [footer.dataset]
+    given = "" if results.store in ("", DEFAULT_STORE) else f", store={json.dumps(results.store)}"
+    if footer.samples is not None and not suggested.whole:
         given += f", samples={footer.samples}"
     return f"holdfast.evaluate(model, {json.dumps(scenarios)}{given})"
 
 
-def _compare(found: ModelResults, dataset: str) -> NextStep:
-    if found.others:
-        words = ["holdfast", "compare", found.model, found.others[0]]
-        return NextStep(f"Compare it with {found.others[0]}, scenario by scenario.", _line(words, found))
+def _compare(results: ModelResults, dataset: str) -> NextStep:
+    if results.others:
+        words = ["holdfast", "compare", results.model, results.others[0]]
+        return NextStep(f"Compare it with {results.others[0]}, scenario by scenario.", _line(words, results))
     words = ["holdfast", "board", GENERAL]
-    return NextStep(f"Nothing is missing on {dataset}: see it beside other models.", _line(words, found))
+    return NextStep(f"Nothing is missing on {dataset}: see it beside other models.", _line(words, results))
 
 
-def _line(words: Sequence[str], found: ModelResults) -> str:
-    kept = ["--store", found.store] if found.store not in ("", DEFAULT_STORE) else []
+def _line(words: Sequence[str], results: ModelResults) -> str:
+    kept = ["--store", results.store] if results.store not in ("", DEFAULT_STORE) else []
     return shlex.join([*words, *kept])
 
 

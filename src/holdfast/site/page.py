@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from holdfast.core.types import ModelCard
@@ -15,10 +14,8 @@ from holdfast.site.next_step import NextStep, next_step
 from holdfast.site.report_verdict import Verdict, verdict
 from holdfast.site.reproduce import Setup, Totals, setups, totals
 from holdfast.site.shown_samples import PICTURE_BYTES, ShownSample, picked
+from holdfast.site.sources import link
 from holdfast.site.statements import TOPICS, Statement, caution_statement, comparison_statement, statements
-
-ARXIV = re.compile(r"(?:arxiv:\s*)?(\d{4}\.\d{4,5})(?:v\d+)?", re.IGNORECASE)
-DOI = re.compile(r"(?:doi:\s*)?(10\.\d{4,9}/\S+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,40 +79,42 @@ class Page:
         return [run for groups in self.scores.values() for some in groups.values() for run in some]
 
 
-def page(found: ModelResults, *, title: str | None = None) -> Page:
-    known = cautions_of(found)
-    footer = found.newest
+def page(results: ModelResults, *, title: str | None = None) -> Page:
+    known = cautions_of(results)
+    footer = results.newest
     return Page(
-        title=title or found.model,
-        model=found.model,
+        title=title or results.model,
+        model=results.model,
         card=footer.card,
         facts=card_facts(footer.card),
-        measured=wording.period([run.footer.finished for run in found.runs]),
-        verdicts=_verdicts(found),
-        step=next_step(found),
-        summaries={dataset: statements(runs, dataset) for dataset, runs in found.datasets.items()},
-        asides=(comparison_statement(found), caution_statement(known)),
+        measured=wording.period([run.footer.finished for run in results.runs]),
+        verdicts=_verdicts(results),
+        step=next_step(results),
+        summaries={dataset: statements(runs, dataset) for dataset, runs in results.datasets.items()},
+        asides=(comparison_statement(results), caution_statement(known)),
         cautions=known,
-        scores=_scores(found),
-        figures=report_figures(found),
-        letters=letters(found),
-        headlines=tuple(_headlines(found)),
+        scores=_scores(results),
+        figures=report_figures(results),
+        letters=letters(results),
+        headlines=tuple(_headlines(results)),
         rivals={
-            model: [ModelPair(run, other) for run in found.runs for other in run.beside if other.footer.model == model]
-            for model in found.others
+            model: [
+                ModelPair(run, other) for run in results.runs for other in run.beside if other.footer.model == model
+            ]
+            for model in results.others
         },
-        galleries=_galleries(found),
-        setups=setups(found.files),
-        totals=totals(found.files),
-        finished=found.finished,
-        superseded=found.superseded,
+        galleries=_galleries(results),
+        setups=setups(results.files),
+        totals=totals(results.files),
+        finished=results.finished,
+        superseded=results.superseded,
     )
 
 
-def _verdicts(found: ModelResults) -> dict[str, Verdict]:
+def _verdicts(results: ModelResults) -> dict[str, Verdict]:
     """One for every dataset on which a change was measured; for the first where none was."""
-    changed = {name: runs for name, runs in found.datasets.items() if any(run.footer.changes for run in runs)}
-    return {name: verdict(runs) for name, runs in (changed or dict([*found.datasets.items()][:1])).items()}
+    changed = {name: runs for name, runs in results.datasets.items() if any(run.footer.changes for run in runs)}
+    return {name: verdict(runs) for name, runs in (changed or dict([*results.datasets.items()][:1])).items()}
 
 
 def card_facts(card: ModelCard) -> tuple[tuple[str, str, str | None], ...]:
@@ -143,33 +142,23 @@ def card_facts(card: ModelCard) -> tuple[tuple[str, str, str | None], ...]:
     return tuple(facts)
 
 
-def link(text: str) -> str | None:
-    """Where a paper can be read; None for anything that is not plainly an address, an arXiv number or a DOI."""
-    if text.startswith(("https://", "http://")):
-        return text
-    if found := ARXIV.fullmatch(text.strip()):
-        return f"https://arxiv.org/abs/{found[1]}"
-    found = DOI.fullmatch(text.strip())
-    return f"https://doi.org/{found[1]}" if found else None
-
-
-def _scores(found: ModelResults) -> dict[str, dict[str, list[MeasuredRun]]]:
+def _scores(results: ModelResults) -> dict[str, dict[str, list[MeasuredRun]]]:
     return {
         dataset: {
             topic: some for group, topic in TOPICS.items() if (some := [run for run in runs if run.group == group])
         }
-        for dataset, runs in found.datasets.items()
+        for dataset, runs in results.datasets.items()
     }
 
 
-def _headlines(found: ModelResults) -> list[ModelPair]:
-    chosen = [headline(runs, group) for runs in found.datasets.values() for group in TOPICS]
+def _headlines(results: ModelResults) -> list[ModelPair]:
+    chosen = [headline(runs, group) for runs in results.datasets.values() for group in TOPICS]
     return [ModelPair(one.run, other) for one in chosen if one is not None for other in one.run.beside]
 
 
-def _galleries(found: ModelResults) -> tuple[SampleGallery, ...]:
+def _galleries(results: ModelResults) -> tuple[SampleGallery, ...]:
     order = [*(group for group in TOPICS if group != "undisturbed"), "undisturbed"]
-    by_group = {group: [run for run in found.runs if run.group == group and run.pictures] for group in order}
+    by_group = {group: [run for run in results.runs if run.group == group and run.pictures] for group in order}
     filled = {group: runs for group, runs in by_group.items() if runs}
     budget = PICTURE_BYTES // max(1, sum(any(run.shown_samples for run in runs) for runs in filled.values()))
     return tuple(

@@ -28,8 +28,8 @@ def csp_hash(text: str) -> str:
 
 def plotly_script() -> Path | None:
     """The script that comes with the installed plotly."""
-    found = importlib.util.find_spec("plotly")
-    path = Path(found.origin).parent / "package_data/plotly.min.js" if found and found.origin else None
+    spec = importlib.util.find_spec("plotly")
+    path = Path(spec.origin).parent / "package_data/plotly.min.js" if spec and spec.origin else None
     return path if path is not None and path.is_file() else None
 
 
@@ -38,9 +38,9 @@ def library_styles() -> str:
     """The styles that plotly adds as it loads, such as that of its maps, by their digests."""
     path = plotly_script()
     texts = [EMPTY]
-    for found in STYLE.finditer(path.read_text(encoding="utf-8")) if path is not None else ():
+    for match in STYLE.finditer(path.read_text(encoding="utf-8")) if path is not None else ():
         with contextlib.suppress(ValueError, SyntaxError):  # left out, and so refused: no plot of ours needs it
-            texts.append(ast.literal_eval(found[2]))
+            texts.append(ast.literal_eval(match[2]))
     return " ".join(map(csp_hash, texts))
 
 

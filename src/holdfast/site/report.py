@@ -59,23 +59,23 @@ def report_html(
     model: str,
     *,
     title: str | None = None,
-    places: Sequence[BoardRank] | None = None,
+    board_ranks: Sequence[BoardRank] | None = None,
     beside: Collection[str] | None = None,
 ) -> str:
     """The report as text; the same store gives the same text.
 
     `places` makes it a page of a site, with links to its boards; `beside` are the models to compare with, all if None.
     """
-    found = model_results(store, model, beside=beside)
-    if places is not None:  # pages for others: where the rows lie here is nothing to them
-        found = replace(found, store="")
-    shown = page(found, title=title)
+    results = model_results(store, model, beside=beside)
+    if board_ranks is not None:  # pages for others: where the rows lie here is nothing to them
+        results = replace(results, store="")
+    shown = page(results, title=title)
     return (
         template_environment()
         .get_template("report.html.j2")
         .render(
             page=shown,
-            places=places,
+            board_ranks=board_ranks,
             reliability=diagrams(store, [run.footer for run in shown.runs]),
             policy=Markup(report_policy()),
             style=Markup(report_style()),

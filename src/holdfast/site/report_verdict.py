@@ -32,9 +32,9 @@ def verdict(runs: Sequence[MeasuredRun]) -> Verdict:
     """
     clean, attack = headline(runs, "undisturbed"), headline(runs, "attacked")
     corrupted = [run for run in runs if run.group == "corrupted" and run.kept is not None and run.kept.n]
-    said = [*_about_chance(clean), *_about_attack(attack), *_about_corruptions(corrupted), *_about_flags(attack)]
+    sentences = [*_about_chance(clean), *_about_attack(attack), *_about_corruptions(corrupted), *_about_flags(attack)]
     claim, holds = _claim(clean, attack, corrupted)
-    return Verdict(claim, " ".join(said), holds)
+    return Verdict(claim, " ".join(sentences), holds)
 
 
 def is_chance(clean: Headline | None) -> bool:

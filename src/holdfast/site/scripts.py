@@ -14,6 +14,6 @@ def inline_json(value: object) -> Markup:
     return Markup(json_text(value, compact=True).translate(ESCAPES))
 
 
-def script(place: str, value: object) -> str:
+def script(name: str, value: object) -> str:
     """A script that keeps a value for the page that loads it; unlike fetch, this works from a file."""
-    return f"(globalThis.holdfast ??= {{}})[{inline_json(place)}] = {inline_json(value)};\n"
+    return f"(globalThis.holdfast ??= {{}})[{inline_json(name)}] = {inline_json(value)};\n"

@@ -65,14 +65,14 @@ def series(runs: Sequence[MeasuredRun], nearby: Iterable[OtherRun], clean: Measu
             lines[key].append(run)
     joined = {key: some for key, some in lines.items() if len({strength_on(run.footer, key[0]) for run in some}) > 1}
     spare = list(nearby)
-    found = []
+    all_series = []
     for axis in dict.fromkeys(key[0] for key in joined):
         along = [(key[1], some) for key, some in joined.items() if key[0] == axis]
         named = labels([some[0].footer for _, some in along], without=axis)
         for label, (met, some) in zip(named, along, strict=True):
             made = _series(label, some, axis, [other for other in spare if _belongs(other.footer, axis, met)])
-            found.append(made if clean is None else _from_zero(made, some[0].footer, clean))
-    return found
+            all_series.append(made if clean is None else _from_zero(made, some[0].footer, clean))
+    return all_series
 
 
 def unjoined(runs: Sequence[MeasuredRun], drawn: Iterable[Series]) -> list[MeasuredRun]:
@@ -165,8 +165,8 @@ def _ladder(axis: str, values: Iterable[float]) -> tuple[float, ...]:
 
 
 def _laid(points: Iterable[ChartPoint], ticks: Sequence[float]) -> ChartPoints:
-    by_place = {point.x: point for point in points}
-    return tuple(by_place.get(tick) for tick in ticks)
+    by_tick = {point.x: point for point in points}
+    return tuple(by_tick.get(tick) for tick in ticks)
 
 
 def _point(axis: StrengthAxis, footer: Footer, score: Score) -> ChartPoint:

@@ -76,7 +76,7 @@ def shown_samples(
     here = {name: i for i, name in enumerate(rows.ids)}
     there = {name: i for i, name in enumerate(clean.ids)} if clean is not None else {}
     sizes = rows.floats("size")
-    found = []
+    samples = []
     for picture in pictures:
         i = here.get(picture.id)
         dimensions = _dimensions(picture.after)
@@ -85,7 +85,7 @@ def shown_samples(
         before = _right_answer(clean, there.get(picture.id)) if rows.footer.changes else None
         if rows.footer.changes and before is None:
             continue
-        found.append(
+        samples.append(
             ShownSample(
                 id=picture.id,
                 dataset=rows.footer.dataset,
@@ -101,7 +101,7 @@ def shown_samples(
                 in_levels=in_levels(rows.footer),
             )
         )
-    return tuple(sorted(found, key=lambda one: (-one.after.confidence, one.id)))
+    return tuple(sorted(samples, key=lambda one: (-one.after.confidence, one.id)))
 
 
 def picked(runs: Iterable[Sequence[ShownSample]], budget: int, *, most: int = MOST) -> tuple[ShownSample, ...]:

@@ -43,16 +43,16 @@ def contents(out: Path) -> SiteContents | None:
         return None
     try:
         record = json.loads(mark.read_text(encoding="utf-8"))
-        found = SiteContents(dict(record["files"]), dict(record["reports"]))
+        known = SiteContents(dict(record["files"]), dict(record["reports"]))
         is_ours = record["kind"] == KIND
     except (ValueError, KeyError, TypeError, OSError) as error:
         raise Misuse(f"{mark} cannot be read: {error}", hint="name a new folder") from error
-    for name in found.files:
+    for name in known.files:
         if not is_below_folder(name):
             raise Misuse(f"{mark} names `{name}`, which is not inside the site", hint="name a new folder")
     if not is_ours:
         raise Misuse(f"{mark} is not the mark of a site", hint="name a new folder")
-    return found
+    return known
 
 
 def is_below_folder(name: str) -> bool:

@@ -54,9 +54,9 @@ class SiteStore(Store):
     def scores(self, benchmark: str | None = None) -> list[Scores]:
         if self._scores is None:
             self._scores = {}
-            found = self.files.listing(FOLDER, SUFFIX)
-            self.problems |= found.odd
-            for name in sorted(found.stamps):
+            listing = self.files.listing(FOLDER, SUFFIX)
+            self.problems |= listing.odd
+            for name in sorted(listing.stamps):
                 try:
                     self._scores[name] = self.scores_in(name)
                 except FileNotFoundError:
@@ -109,8 +109,8 @@ def stamp(store: Store) -> str:
     """Changes whenever a run is finished, or scores or pictures are added."""
     summed = hashlib.sha256()
     for folder in ("rows", FOLDER, GALLERIES):
-        found = store.files.listing(folder, SUFFIX)
-        for name, mark in sorted({**found.stamps, **found.odd}.items()):
+        listing = store.files.listing(folder, SUFFIX)
+        for name, mark in sorted({**listing.stamps, **listing.odd}.items()):
             summed.update(f"{name} {mark}\n".encode())
     return summed.hexdigest()[:16]
 

@@ -49,7 +49,7 @@ def threat_of_change(change: ChangeRecord) -> str:
 
 def trained_radii(card: ModelCard) -> list[Trained]:
     """The threats of training by the refs on a card, the largest radius of each; a text that is no ref is left out."""
-    found: dict[str, Trained] = {}
+    by_threat: dict[str, Trained] = {}
     for text in card.threats:
         try:
             parsed = parse_ref(text)
@@ -59,16 +59,16 @@ def trained_radii(card: ModelCard) -> list[Trained]:
         is_number = isinstance(given, int | float) and not isinstance(given, bool) and 0 < given < math.inf
         radius = float(given) if is_number else None  # type: ignore[arg-type]
         one = Trained(threat_of(parsed.name), radius, parsed.name)
-        known = found.get(one.threat)
+        known = by_threat.get(one.threat)
         if known is None or (known.radius or 0.0) < (radius or 0.0):
-            found[one.threat] = one
-    return list(found.values())
+            by_threat[one.threat] = one
+    return list(by_threat.values())
 
 
 @cache
 def standard_radii(dataset: str) -> tuple[Standard, ...]:
     """What suites state for a dataset, linf first: those made for it, then the suite for any dataset."""
-    found: list[Standard] = []
+    radii: list[Standard] = []
     for name in [*(name for name in suites() if name != ANY_DATASET), ANY_DATASET]:
         try:
             suite = load_suite(name, dataset=dataset if name == ANY_DATASET else None)
@@ -76,9 +76,9 @@ def standard_radii(dataset: str) -> tuple[Standard, ...]:
             continue
         if suite.dataset in (dataset, dataset.partition(":")[0]):
             stated = _stated(suite)
-            found += [Standard(threat, radius, name, not i) for i, (threat, radius) in enumerate(stated.items())]
-    found.sort(key=lambda one: (rank(one.threat), one.suite == ANY_DATASET, not one.is_main))
-    return tuple(found)
+            radii += [Standard(threat, radius, name, not i) for i, (threat, radius) in enumerate(stated.items())]
+    radii.sort(key=lambda one: (rank(one.threat), one.suite == ANY_DATASET, not one.is_main))
+    return tuple(radii)
 
 
 def is_same(one: float, other: float | None) -> bool:
@@ -89,12 +89,12 @@ def is_same(one: float, other: float | None) -> bool:
 def _stated(suite: Suite) -> dict[str, float]:
     """By threat, the radius of the first column (else of the suite) that attacks the plain dataset at one alone."""
     columns = [tuple(text for term in column.scenarios for text in term) for column in suite.board if not column.detail]
-    found: dict[str, float] = {}
+    by_threat: dict[str, float] = {}
     for scenarios in columns or [suite.scenarios]:
         for threat, radii in _radii(scenarios, suite.dataset).items():
             if len(radii) == 1:
-                found.setdefault(threat, *radii)
-    return found
+                by_threat.setdefault(threat, *radii)
+    return by_threat
 
 
 def _radii(scenarios: Sequence[str], dataset: str) -> dict[str, set[float]]:

@@ -52,7 +52,7 @@ class Statement:
 
 def statements(runs: Sequence[MeasuredRun], dataset: str) -> list[Statement]:
     """What the runs on one dataset say."""
-    said = []
+    made = []
     for group, topic in TOPICS.items():
         chosen = headline(runs, group)
         if chosen is not None:
@@ -61,22 +61,22 @@ def statements(runs: Sequence[MeasuredRun], dataset: str) -> list[Statement]:
             text = " ".join([_sentence(chosen, some, dataset), *_drop(run), *_doubt(run, some)])
             more = (*_wrong_class(run), *(_about_attacks(chosen, some) if group == "attacked" else ()))
             score = run.accuracy if group != "corrupted" else _mean(some)
-            said.append(Statement(topic, text, score, any(one.footer.is_partial for one in _shown(chosen, some)), more))
+            made.append(Statement(topic, text, score, any(one.footer.is_partial for one in _shown(chosen, some)), more))
     missing = [name for group, name in MISSING.items() if headline(runs, group) is None]
     if missing:
         names = wording.joined_words(missing)
         were, them = ("was", "it") if missing == [MISSING["both"]] else ("were", "them")
         text = f"{names[0].upper()}{names[1:]} {were} not measured on {dataset}, so nothing is claimed about {them}."
-        said.append(Statement("Not measured", text))
-    return said
+        made.append(Statement("Not measured", text))
+    return made
 
 
-def comparison_statement(found: ModelResults) -> Statement:
+def comparison_statement(results: ModelResults) -> Statement:
     """How the model compares with the others of the store, counted over paired comparisons."""
     topic = "Beside other models"
     met = [
         (dataset, chosen.run)
-        for dataset, runs in found.datasets.items()
+        for dataset, runs in results.datasets.items()
         for chosen in (headline(runs, group) for group in TOPICS)
         if chosen is not None and any(other.comparison for other in chosen.run.beside)
     ]
@@ -90,51 +90,51 @@ def comparison_statement(found: ModelResults) -> Statement:
 def caution_statement(trust: Cautions) -> Statement:
     """What to know before believing the numbers, in one sentence."""
     topic = "Before you rely on it"
-    said = []
+    facts = []
     if trust.unreadable:
-        said.append(f"{wording.counted(len(trust.unreadable), 'file')} of rows could not be read")
+        facts.append(f"{wording.counted(len(trust.unreadable), 'file')} of rows could not be read")
     if trust.subsets:
         rest = "rests" if trust.partial_runs == 1 else "rest"
         runs = f"{trust.partial_runs} of {trust.runs} runs" if trust.runs > 1 else "the one run"
-        said.append(f"{runs} {rest} on a part of the samples")
+        facts.append(f"{runs} {rest} on a part of the samples")
     if trust.flags:
         names = wording.joined_words([flag.name for flag in trust.flags])
-        said.append(f"{wording.counted(len(trust.flags), 'kind')} of flag {_was(trust.flags)} raised ({names})")
+        facts.append(f"{wording.counted(len(trust.flags), 'kind')} of flag {_was(trust.flags)} raised ({names})")
     if trust.failures:
         failed = sum(failure.samples for failure in trust.failures)
-        said.append(f"{wording.counted(failed, 'sample')} failed")
-    if not said:
+        facts.append(f"{wording.counted(failed, 'sample')} failed")
+    if not facts:
         return Statement(topic, "Every run covers its whole dataset, no flag was raised and no sample failed.")
-    text = wording.joined_words(said)
+    text = wording.joined_words(facts)
     return Statement(topic, f"{text[0].upper()}{text[1:]}. The next part says which.")
 
 
-def half_sentence(found: HalfLost | None) -> str:
+def half_sentence(half: HalfLost | None) -> str:
     """The radius where half of what is right is lost, or why it is not known."""
-    if found is None:
+    if half is None:
         return (
             "The radius where half of what it gets right is lost is not known: "
             "no undisturbed run on the same samples says what was right."
         )
-    attack = found.attack
-    if found.radius is None:
-        kept = found.last.kept
+    attack = half.attack
+    if half.radius is None:
+        kept = half.last.kept
         assert kept is not None, "a line is made of runs that say what is kept"
         return (
-            f"Half of what it gets right is not lost up to radius {number_text(found.radii[-1])}, the largest measured "
+            f"Half of what it gets right is not lost up to radius {number_text(half.radii[-1])}, the largest measured "
             f"({attack}): there it keeps {wording.percent_text(kept)} of it "
             f"({wording.interval_text(kept)}, {wording.counted(kept.n, 'sample')})."
         )
-    if len(found.runs) == 1:
+    if len(half.runs) == 1:
         return (
-            f"Half of what it gets right is lost below radius {number_text(found.radii[0])}, the only one measured "
+            f"Half of what it gets right is lost below radius {number_text(half.radii[0])}, the only one measured "
             f"({attack})."
         )
-    in_levels = all(number_text(radius).endswith("/255") for radius in found.radii)
-    about = wording.size_text(found.radius, in_levels=in_levels, digits=2)
+    in_levels = all(number_text(radius).endswith("/255") for radius in half.radii)
+    about = wording.size_text(half.radius, in_levels=in_levels, digits=2)
     return (
         f"Half of what it gets right is lost at a radius of about {about}, interpolated "
-        f"({_span(found.radius)}, {wording.counted(found.radius.n, 'sample')} right when undisturbed; {found.attack})."
+        f"({_span(half.radius)}, {wording.counted(half.radius.n, 'sample')} right when undisturbed; {half.attack})."
     )
 
 
@@ -170,7 +170,7 @@ def _sentence(chosen: Headline, some: Sequence[MeasuredRun], dataset: str) -> st
 def _mean(runs: Sequence[MeasuredRun]) -> Score:
     """The mean over scenarios, as boards have it; with an interval from the samples where all hold the same."""
     some = [run for run in runs if run.accuracy.n]
-    rows = [run.answers for run in some if run.answers is not None]
+    rows = [run.predictions for run in some if run.predictions is not None]
     if len(rows) == len(some) and len({frozenset(one.ids) for one in rows}) == 1:
         return average_accuracy(rows)
     return mean_of([run.accuracy for run in some])
@@ -200,12 +200,12 @@ def _drop(run: MeasuredRun) -> list[str]:
 
 def _doubt(run: MeasuredRun, some: Sequence[MeasuredRun]) -> list[str]:
     near = [other for other in some if other is not run and other.accuracy.low <= run.accuracy.high]
-    said = []
+    sentences = []
     if run.group == "corrupted" and near:
-        said.append(f"The intervals of {wording.counted(len(near), 'other')} overlap with it.")
+        sentences.append(f"The intervals of {wording.counted(len(near), 'other')} overlap with it.")
     if run.group in ("attacked", "both"):
-        said.append("This is an upper limit: a stronger attack may leave fewer.")
-    return said
+        sentences.append("This is an upper limit: a stronger attack may leave fewer.")
+    return sentences
 
 
 def _wrong_class(run: MeasuredRun) -> list[str]:
@@ -230,17 +230,19 @@ def quoted_class(run: MeasuredRun, index: int) -> str:
 def _about_attacks(chosen: Headline, some: Sequence[MeasuredRun]) -> list[str]:
     """What of training was not tried, where half is lost, what other threats leave, and the lowest of all."""
     same = [run for run in some if run_threat(run) == chosen.threat]
-    said = [_untried(one) for one in unmeasured_training(some)]
-    said.append(half_sentence(half_lost(same)))
+    sentences = [_untried(one) for one in unmeasured_training(some)]
+    sentences.append(half_sentence(half_lost(same)))
     others = [one for one in by_threat(some) if one.threat != chosen.threat]
     if others:
         named = [f"{one.run.label}: {_briefly(one.run)}" for one in others[:LISTED]]
         rest = f"; {len(others) - LISTED} more are in the table" if len(others) > LISTED else ""
-        said.append(f"Other threats, each at its stated radius: {'; '.join(named)}{rest}.")
+        sentences.append(f"Other threats, each at its stated radius: {'; '.join(named)}{rest}.")
     lowest = min((run for run in some if run.accuracy.n), key=lambda run: (run.accuracy.value, run.label))
     if lowest.accuracy.value < chosen.run.accuracy.value:
-        said.append(f"The lowest of all {len(some)} attacks and radii measured is {lowest.label}: {_briefly(lowest)}.")
-    return said
+        sentences.append(
+            f"The lowest of all {len(some)} attacks and radii measured is {lowest.label}: {_briefly(lowest)}."
+        )
+    return sentences
 
 
 def _untried(one: Trained) -> str:
@@ -254,12 +256,12 @@ def _briefly(run: MeasuredRun) -> str:
 
 def _verdicts(run: MeasuredRun) -> str:
     """`better than vit-tiny and worse than 3 others`: names while they are few."""
-    said = []
+    parts = []
     for verdict, words in VERDICTS.items():
         names = [other.footer.model for other in run.beside if other.comparison and other.comparison.verdict == verdict]
         if names:
-            said.append(f"{words} {wording.joined_words(names) if len(names) <= FEW else f'{len(names)} others'}")
-    return wording.joined_words(said)
+            parts.append(f"{words} {wording.joined_words(names) if len(names) <= FEW else f'{len(names)} others'}")
+    return wording.joined_words(parts)
 
 
 def _where(run: MeasuredRun) -> str:

@@ -58,22 +58,22 @@ def markup(root: ET.Element) -> Markup:
     return Markup(ET.tostring(root, encoding="unicode"))
 
 
-def spread_apart(wanted: Sequence[float], *, gap: float, low: float, high: float) -> list[float]:
+def spread_apart(ideal: Sequence[float], *, gap: float, low: float, high: float) -> list[float]:
     """The nearest places (least squares) to those wanted, in the same order, `gap` apart, from `low` to `high`."""
-    if not wanted:
+    if not ideal:
         return []
-    order = sorted(range(len(wanted)), key=lambda i: wanted[i])
-    gap = min(gap, (high - low) / max(1, len(wanted) - 1))
+    order = sorted(range(len(ideal)), key=lambda i: ideal[i])
+    gap = min(gap, (high - low) / max(1, len(ideal) - 1))
     # isotonic regression by pooling neighbours that would come too close
     pools: list[list[float]] = []
     for rank, i in enumerate(order):
-        pools.append([wanted[i] - rank * gap])
+        pools.append([ideal[i] - rank * gap])
         while len(pools) > 1 and fmean(pools[-2]) > fmean(pools[-1]):
             last = pools.pop()
             pools[-1] += last
     free = [fmean(pool) for pool in pools for _ in pool]
-    most = high - (len(wanted) - 1) * gap
-    placed = [0.0] * len(wanted)
+    most = high - (len(ideal) - 1) * gap
+    placed = [0.0] * len(ideal)
     for rank, i in enumerate(order):
         placed[i] = min(max(free[rank], low), most) + rank * gap
     return placed

@@ -54,13 +54,13 @@ def every_view(footers: Sequence[Footer], keeps_radii: Callable[[Footer], bool])
 def views(footer: Footer) -> list[View]:
     """The run at every radius it answers for, ascending; as it is where its last change searched for none."""
     last = footer.changes[-1] if footer.changes else None
-    found: list[View] = []
+    read: list[View] = []
     if last is not None and last.kind == "attack":
         if last.name == SWEEP:
-            found = _of_sweep(footer, last)
+            read = _of_sweep(footer, last)
         elif last.args.get("radius") == math.inf:
-            found = _of_minimal(footer, last)
-    return found or [View(footer, None)]
+            read = _of_minimal(footer, last)
+    return read or [View(footer, None)]
 
 
 def without_attack(view: View) -> View | None:
@@ -85,11 +85,11 @@ def rows_at(rows: Rows, view: View) -> Rows:
         return rows
     stands = smallest_radii(rows) > float(np.float32(view.radius))  # as rows hold radii
     fell = rows.predictions
-    answers = np.where(stands, rows.labels, np.where(fell == rows.labels, np.nan, fell))
-    known = np.isfinite(answers)
+    predictions = np.where(stands, rows.labels, np.where(fell == rows.labels, np.nan, fell))
+    known = np.isfinite(predictions)
     table = rows.table
     columns = {
-        "prediction": pa.array(np.where(known, answers, 0).astype(np.int32), mask=~known),
+        "prediction": pa.array(np.where(known, predictions, 0).astype(np.int32), mask=~known),
         "rank": pa.nulls(len(rows), pa.int32()),
     }
     for name, column in columns.items():
@@ -98,8 +98,8 @@ def rows_at(rows: Rows, view: View) -> Rows:
 
 
 def _readable(footer: Footer, keeps_radii: Callable[[Footer], bool]) -> list[View]:
-    found = views(footer)
-    return found if found[0].radius is None or keeps_radii(footer) else [View(footer, None)]
+    read = views(footer)
+    return read if read[0].radius is None or keeps_radii(footer) else [View(footer, None)]
 
 
 def _of_sweep(footer: Footer, sweep: ChangeRecord) -> list[View]:

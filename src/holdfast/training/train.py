@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from holdfast.attacks.budget import Budget
-from holdfast.attacks.loop import Climb, climb
+from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.threat import Scene
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.noise import Noise
@@ -21,10 +21,10 @@ from holdfast.core.types import Batch, Change, Dataset, ModelCard
 from holdfast.models import TorchClassifier, save_model
 from holdfast.training.recipes import Recipe
 
-Said = Callable[[int, float, float], None]  # epoch, loss, share right on the training images as trained
+OnEpoch = Callable[[int, float, float], None]  # epoch, loss, share right on the training images as trained
 
 
-def train(recipe: Recipe, *, out: Path, device: torch.device, said: Said = lambda *_: None) -> Path:
+def train(recipe: Recipe, *, out: Path, device: torch.device, on_epoch: OnEpoch = lambda *_: None) -> Path:
     """Trains and writes a model file. The same recipe on the same device gives the same weights up to rounding."""
     torch.manual_seed(recipe.seed)
     dataset: Dataset = registry.build(registry.bind("dataset", recipe.dataset))
@@ -71,7 +71,7 @@ def train(recipe: Recipe, *, out: Path, device: torch.device, said: Said = lambd
             _average(averaged, net, min(recipe.average, step / (step + 10)))
             losses += loss.detach() * len(index)
             right += (logits.detach().argmax(1) == batch.labels).sum()
-        said(epoch, float(losses) / len(images), float(right) / len(images))
+        on_epoch(epoch, float(losses) / len(images), float(right) / len(images))
     if not all(bool(tensor.isfinite().all()) for tensor in averaged.state_dict().values()):
         raise HoldfastError("training diverged: weights are not finite", hint="lower the recipe's rate")
     return save_model(out, averaged.cpu(), card, architecture=architecture)
@@ -113,11 +113,9 @@ def _hardening(recipe: Recipe, classifier: TorchClassifier) -> Callable[[Batch, 
     """What the recipe does to a batch before the network learns from it."""
     if recipe.attack is not None:
         attack = registry.build(registry.bind("attack", recipe.attack))
-        if not isinstance(attack, Budget):
+        if not isinstance(attack, GradientAttack):
             raise Misuse(f"`{recipe.attack}` cannot be trained on", hint="use an attack inside a radius, as `pgd-linf`")
-        return lambda batch, noise: _attacked(
-            classifier, replace(attack.climb, stop_when_broken=False), attack, batch, noise
-        )
+        return functools.partial(_attacked, classifier, replace(attack, stop_when_broken=False))
     if recipe.corruption is not None:
         rungs: list[Change] = [
             registry.build(registry.bind("corruption", f"{recipe.corruption},severity={rung}")) for rung in range(1, 6)
@@ -126,10 +124,10 @@ def _hardening(recipe: Recipe, classifier: TorchClassifier) -> Callable[[Batch, 
     return lambda batch, _: batch.images
 
 
-def _attacked(classifier: TorchClassifier, how: Climb, attack: Budget, batch: Batch, noise: Noise) -> Tensor:
+def _attacked(classifier: TorchClassifier, attack: GradientAttack, batch: Batch, noise: Noise) -> Tensor:
     radius = torch.full((len(batch),), attack.radius, device=batch.images.device)
-    found = climb(classifier, batch, noise, radius, how, width=len(batch))
-    return how.threat.render(Scene(batch.images, radius, found.props), found.variable).detach()
+    result = attack.run(classifier, batch, noise, radius, width=len(batch))
+    return attack.threat.render(Scene(batch.images, radius, result.props), result.variable).detach()
 
 
 def _corrupted(classifier: TorchClassifier, rungs: list[Change], batch: Batch, noise: Noise) -> Tensor:

@@ -18,8 +18,8 @@ from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.rounding import percent
 from holdfast.core.types import Score, without_interval
-from holdfast.metrics.bootstrap_draws import draw_counts
-from holdfast.trends.bootstrap import fit_lines, percentiles
+from holdfast.metrics.bootstrap_draws import draw_counts, percentiles
+from holdfast.trends.bootstrap import fit_lines
 from holdfast.trends.dependence import Dependence, accuracies_if_kept, dependence, pairs_of
 from holdfast.trends.spaces import PROBIT, Floats, inside
 
@@ -113,18 +113,18 @@ def predict_accuracy(
 
     weights = draw_counts(n, draws, seed=seed)
     weights_after = weights if same_samples else draw_counts(m, draws, seed=seed + 1)
-    again = solve(
+    redrawn = solve(
         inside(_gram(reference, weights.astype(np.float32)) / n, n),
         inside(_gram(shifted, weights_after.astype(np.float32)) / m, m),
         inside(weights @ right.T / n, n),
     )
-    scatter = np.random.default_rng(seed + 2).normal(size=again.shape) * line.spread
+    scatter = np.random.default_rng(seed + 2).normal(size=redrawn.shape) * line.spread
     # about the prediction: drawing samples twice makes agreement of small sets a little more extreme on average
-    below, above = percentiles(again - np.median(again, axis=0) + scatter, confidence=confidence)
+    below, above = percentiles(redrawn - np.median(redrawn, axis=0) + scatter, confidence=confidence)
     pairs = pairs_of(reference, labels)
     every = np.vstack([value[None], accuracies_if_kept(pairs, after[pairs.one, pairs.other], value)])
-    places = PROBIT.forward(inside(every, m))
-    low, high = PROBIT.inverse(places.min(axis=0) + below), PROBIT.inverse(places.max(axis=0) + above)
+    positions = PROBIT.forward(inside(every, m))
+    low, high = PROBIT.inverse(positions.min(axis=0) + below), PROBIT.inverse(positions.max(axis=0) + above)
     depends = dependence(pairs)
     refused = _refused(line, len(models), depends)
     scores = [

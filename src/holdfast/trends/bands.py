@@ -10,8 +10,8 @@ from holdfast.core.errors import Misuse
 from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.table import Table
 from holdfast.core.types import Score
-from holdfast.metrics.bootstrap_draws import draw_counts
-from holdfast.trends.bootstrap import DRAWS, fit_planes, percentiles, sample_draws, scored, widened_confidence
+from holdfast.metrics.bootstrap_draws import draw_counts, percentiles
+from holdfast.trends.bootstrap import DRAWS, fit_planes, sample_draws, scored, widened_confidence
 from holdfast.trends.fits import Fit, as_columns
 from holdfast.trends.piecewise import Piecewise, Trend
 from holdfast.trends.robustness import conversion_rate, score_columns, upper_limit
@@ -110,13 +110,13 @@ def effective_robustness_scores(
     has = np.isfinite(x).all(axis=1) & np.isfinite(y)
     coefficients = refits(line, over="models", draws=draws, seed=seed)
     value = y - line.expected(x)
-    again_x, again_y = np.broadcast_to(x, (draws, *x.shape)).copy(), np.broadcast_to(y, (draws, len(y))).copy()
+    drawn_x, drawn_y = np.broadcast_to(x, (draws, *x.shape)).copy(), np.broadcast_to(y, (draws, len(y))).copy()
     counted = has & (x_counts > 0).all(axis=1) & (y_counts > 0)
     if counted.any():
-        again_x[:, counted] = sample_draws(x[counted], x_counts[counted], draws, seed=seed + 1)
-        again_y[:, counted] = sample_draws(y[counted], y_counts[counted], draws, seed=seed + 2)
+        drawn_x[:, counted] = sample_draws(x[counted], x_counts[counted], draws, seed=seed + 1)
+        drawn_y[:, counted] = sample_draws(y[counted], y_counts[counted], draws, seed=seed + 2)
     level = _level(line, "models", confidence)
-    low, high = percentiles((again_y - expected_of(line, coefficients, again_x))[:, has], confidence=level)
+    low, high = percentiles((drawn_y - expected_of(line, coefficients, drawn_x))[:, has], confidence=level)
     bounds = zip(np.flatnonzero(has), low, high, strict=True)
     return {table.models[i]: Score(float(value[i]), float(a), float(b), int(y_counts[i])) for i, a, b in bounds}
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from holdfast.core.errors import Misuse
 from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.table import Table
-from holdfast.metrics.bootstrap_draws import draw_counts
-from holdfast.trends.bootstrap import DRAWS, LineFits, fit_lines, percentiles, widened_confidence
+from holdfast.metrics.bootstrap_draws import draw_counts, percentiles
+from holdfast.trends.bootstrap import DRAWS, LineFits, fit_lines, widened_confidence
 from holdfast.trends.fits import Cut
 from holdfast.trends.spaces import LOGIT, Floats, Space, fractions, inside, on_edge, space_of
 
@@ -141,12 +141,12 @@ def fit_inputs(
     chosen = table if models is None else table.of(models)
     for cut in cuts:
         chosen = chosen.where(np.sum([chosen.column(name) for name in cut.settings], axis=0) >= cut.least - 1e-12)
-    place = {name: i for i, name in enumerate(chosen.settings)}
+    column = {name: i for i, name in enumerate(chosen.settings)}
     x_values, x_counts = fractions(chosen.column(x), x), chosen.count(x)
     for name in settings:
-        if name not in place:
+        if name not in column:
             chosen.column(name)  # says which names are near
-    index = [place[name] for name in settings]
+    index = [column[name] for name in settings]
     y_values, y_counts = fractions(chosen.values[:, index], "scores"), chosen.counts[:, index]
     edge_x, edge_y = on_edge(x_values, space), on_edge(y_values, space)
     at_edge = (edge_y | (edge_x[:, None] & np.isfinite(y_values))).sum(axis=0)

@@ -140,10 +140,10 @@ def _solved(pairs: Pairs, agreement: Floats, start: Floats, joint: Joint) -> Flo
         np.add.at(right, other, second * residual)
         move = np.linalg.solve(matrix + damping * np.eye(models) * max(matrix.max(), EDGE), right)
         tried = np.clip(at - np.clip(move, -1, 1), -14, 14)
-        again = missed(tried)
-        if (again**2).sum() < (residual**2).sum():
+        new_residual = missed(tried)
+        if (new_residual**2).sum() < (residual**2).sum():
             done = float(np.abs(tried - at).max()) < 1e-7
-            at, residual, damping = tried, again, max(damping / 4, 1e-9)
+            at, residual, damping = tried, new_residual, max(damping / 4, 1e-9)
             if done:
                 break
         else:

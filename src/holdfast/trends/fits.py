@@ -240,15 +240,15 @@ def fit_points(points: FitPoints, *, y: str, x: tuple[str, ...], space: Space) -
 def cautions(n: int, r2: float, k: int = 1) -> tuple[str, ...]:
     """What to know before a line (k = 1) or plane over n models is believed, in words."""
     what = "line" if k == 1 else "plane"
-    said = []
+    texts = []
     if n < FEWEST:
-        said.append(f"fitted on {n} models: fewer than {FEWEST} hardly determine a {what}")
+        texts.append(f"fitted on {n} models: fewer than {FEWEST} hardly determine a {what}")
     if np.isnan(r2):
-        said.append(f"R² is not defined: the scores to explain do not vary, and the {what} says nothing")
+        texts.append(f"R² is not defined: the scores to explain do not vary, and the {what} says nothing")
     elif r2 < near_zero(n, k):
         may = ", and may be chance" if r2 < _by_chance(n, k) else ""
-        said.append(f"R² {r2:.2f} is near 0 for {n} models: the {what} explains little{may}")
-    return tuple(said)
+        texts.append(f"R² {r2:.2f} is near 0 for {n} models: the {what} explains little{may}")
+    return tuple(texts)
 
 
 def near_zero(n: int, k: int = 1) -> float:

@@ -120,13 +120,13 @@ def _row(x: Floats, y: Floats, measure: str) -> tuple[Floats, Floats, Floats, ND
 
 def shifts_of(settings: Iterable[str]) -> list[Shift]:
     """The shifts that settings belong to: `ood-d-accuracy` and `ood-d-robustness` are those of `ood-d`."""
-    found: dict[str, Shift] = {}
+    shifts: dict[str, Shift] = {}
     for name in settings:
         ending = ROBUSTNESS if name.endswith(ROBUSTNESS) else ACCURACY
         shift = name.removesuffix(ending)
-        one = found.get(shift, Shift(shift, None, None))
-        found[shift] = one._replace(**{ending[1:]: name})
-    return list(found.values())
+        one = shifts.get(shift, Shift(shift, None, None))
+        shifts[shift] = one._replace(**{ending[1:]: name})
+    return list(shifts.values())
 
 
 def r2_matrix(

@@ -34,8 +34,8 @@ class _OverLine:
         """The same words for all models: why to read the line with care."""
         y, x = _two(settings)
         line = fit(table, y, x, space=LINEAR)
-        said = "; ".join(line.cautions)
-        return dict.fromkeys(line.points.models, said) if said else {}
+        text = "; ".join(line.cautions)
+        return dict.fromkeys(line.points.models, text) if text else {}
 
 
 @register("metric", "upper-limit", source="arXiv:2310.12793")
@@ -74,8 +74,8 @@ class EffectiveRobustness:
         return effective_robustness_scores(self.line(table, settings), table)
 
     def notes(self, table: Table, settings: Sequence[str]) -> dict[str, str]:
-        said = "; ".join(self.line(table, settings).cautions)
-        return dict.fromkeys(table.models, said) if said else {}
+        text = "; ".join(self.line(table, settings).cautions)
+        return dict.fromkeys(table.models, text) if text else {}
 
     def line(self, table: Table, settings: Sequence[str]) -> Fit:
         """The line or plane that models are placed against."""
@@ -112,8 +112,8 @@ class _OverPairs:
         """The same words for all models: why to read the value with care."""
         one, other = (table.column(name) for name in _two(settings))
         n = int((np.isfinite(one) & np.isfinite(other)).sum())
-        said = "; ".join(cautions(n, pearson(one, other) ** 2))
-        return dict.fromkeys(table.models, said) if said else {}
+        text = "; ".join(cautions(n, pearson(one, other) ** 2))
+        return dict.fromkeys(table.models, text) if text else {}
 
 
 @register("metric", "pearson")

@@ -79,26 +79,26 @@ def fit_trend(
     if zero != "piecewise":
         return fit(table, y, x, space=space, models=models, cuts=cuts, zero=zero, clip_at=clip_at)
     names = (x,) if isinstance(x, str) else tuple(x)
-    found = space_of(space)
+    chosen_space = space_of(space)
     points = chosen_points(table, y, names, models=models, cuts=cuts)
-    if not on_edge(points.y, found).any() and not on_edge(points.x, found).any():
-        return fit_points(points, y=y, x=names, space=found)
+    if not on_edge(points.y, chosen_space).any() and not on_edge(points.x, chosen_space).any():
+        return fit_points(points, y=y, x=names, space=chosen_space)
     if len(names) != 1:
         raise Misuse("a plane has no pivot to split at", hint="use the zero policy drop or clip")
-    return split_fit(points, y=y, x=names, space=found)
+    return split_fit(points, y=y, x=names, space=chosen_space)
 
 
 def split_fit(points: FitPoints, *, y: str, x: tuple[str, ...], space: Space) -> Piecewise:
     """A line on each side of the one x at which a model scores 0."""
     edge = on_edge(points.y, space)
-    places = np.unique(points.x[edge, 0])
-    if len(places) != 1 or (points.y[edge] >= 1).any() or on_edge(points.x, space).any():
+    pivots = np.unique(points.x[edge, 0])
+    if len(pivots) != 1 or (points.y[edge] >= 1).any() or on_edge(points.x, space).any():
         raise Misuse(
             f"a piecewise fit splits where one model scores exactly 0; {int(edge.sum())} of {len(edge)} models have an "
             f"extreme score under {y}, and {int(on_edge(points.x, space).sum())} under {x[0]}",
             hint="use the zero policy drop or clip",
         )
-    pivot = float(places[0])
+    pivot = float(pivots[0])
     names = tuple(points.models[i] for i in np.flatnonzero(edge))
     # a second model at the pivot's x is on neither side: the published fit excludes by x, not by name
     at_pivot = tuple(

@@ -83,7 +83,7 @@ def _placed(
     """Places, and how many models stand surely before and behind each. In order of place."""
     count = len(models)
     limit = z_value(1 - (1 - confidence) / max(count - 1, 1))
-    places = rankdata(-np.round(values, 12), method="min").astype(int)
+    ranks = rankdata(-np.round(values, 12), method="min").astype(int)
     low, high = np.ones(count, dtype=int), np.full(count, count)
     step = max(1, AT_ONCE // max(count, 1))
     for start in range(0, count, step):
@@ -91,9 +91,9 @@ def _placed(
         ahead = beyond(some)
         low[some] += (ahead < -limit).sum(axis=1)
         high[some] -= (ahead > limit).sum(axis=1)
-    low, high = np.minimum(low, places), np.maximum(high, places)
+    low, high = np.minimum(low, ranks), np.maximum(high, ranks)
     made = [
-        Rank(*each) for each in zip(models, values.tolist(), places.tolist(), low.tolist(), high.tolist(), strict=True)
+        Rank(*each) for each in zip(models, values.tolist(), ranks.tolist(), low.tolist(), high.tolist(), strict=True)
     ]
     return tuple(sorted(made, key=lambda each: (each.rank, each.model)))
 
@@ -108,7 +108,7 @@ class ModelRank:
     per_model = True
     alone = True
 
-    def of_answers(self, rows: Mapping[str, HasPredictions]) -> Mapping[str, Score]:
+    def of_predictions(self, rows: Mapping[str, HasPredictions]) -> Mapping[str, Score]:
         seen = side_by_side(rows)
         made = rank_intervals(seen.models, seen.correct)
         return {each.model: Score(each.rank, each.low, each.high, len(seen.ids)) for each in made}
@@ -118,9 +118,9 @@ class ModelRank:
         chosen = table.where(np.isfinite(table.column(name)))
         counts = chosen.count(name)
         if not chosen.models or not (counts > 0).all():
-            places = rankdata(-chosen.column(name), method="min").tolist()
+            ranks = rankdata(-chosen.column(name), method="min").tolist()
             return {
-                model: without_interval(place, 0, NO_COUNT) for model, place in zip(chosen.models, places, strict=True)
+                model: without_interval(rank, 0, NO_COUNT) for model, rank in zip(chosen.models, ranks, strict=True)
             }
         least = int(counts.min())
         made = rank_intervals_of_scores(chosen, name)

@@ -93,9 +93,9 @@ def by_group(values: Floats, groups: Iterable[str]) -> tuple[Group, ...]:
     assert labels.shape == values.shape, "one group per value"
     made = []
     for name in dict.fromkeys(labels):
-        found = values[(labels == name) & np.isfinite(values)]
-        mean = float(found.mean()) if len(found) else float("nan")
-        made.append(Group(str(name), mean, float(found.std(ddof=1)) if len(found) > 1 else float("nan"), len(found)))
+        known = values[(labels == name) & np.isfinite(values)]
+        mean = float(known.mean()) if len(known) else float("nan")
+        made.append(Group(str(name), mean, float(known.std(ddof=1)) if len(known) > 1 else float("nan"), len(known)))
     return tuple(made)
 
 

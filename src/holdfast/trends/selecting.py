@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.core.errors import Misuse, did_you_mean, unknown
+from holdfast.core.suites import load_suite
 from holdfast.core.table import Table
 from holdfast.trends.fits import LeftOut
 
@@ -44,11 +45,11 @@ class Rule(NamedTuple):
     leave_out: tuple[str, ...] = ()
 
 
-# how the papers choose: patterns of a benchmark's name → its rule
-RULES = {
-    "imagenet-testbed": Rule(("type=STANDARD",), ("*aws*", "*batch64*", "*subsample*")),  # arXiv:2007.00644
-    "oodrobustbench-*": Rule(("id-accuracy+id-robustness>=110%",)),  # arXiv:2310.12793, section 4
-    "multi-id*": Rule(("id-imagenet>=5%",)),  # arXiv:2302.01381, section 5.1
+# whose suite says how a paper chooses: patterns of a benchmark's name → the suite
+CHOSEN_AS = {
+    "imagenet-testbed": "imagenet-testbed",
+    "oodrobustbench-*": "oodrobustbench-cifar10-linf",
+    "multi-id*": "multi-id",
 }
 
 
@@ -88,21 +89,21 @@ def fit_set(table: Table, fit: Sequence[str] = (), leave_out: Sequence[str] = ()
     Names and patterns of `fit` add up, as do several values of one fact; different facts and cuts must all hold.
     """
     rule = _rule(fit, leave_out, benchmark)
-    wanted = [selector(table, text) for text in rule.fit]
-    unwanted = [selector(table, text) for text in rule.leave_out]
+    selected = [selector(table, text) for text in rule.fit]
+    excluded = [selector(table, text) for text in rule.leave_out]
     reasons: dict[int, str] = {}
-    for group in _groups(wanted):
+    for group in _groups(selected):
         missed = ~np.logical_or.reduce([each.holds for each in group])
         for i in np.flatnonzero(missed):
             reasons.setdefault(int(i), f"not {' or '.join(each.text for each in group)}")
-    for each in unwanted:
+    for each in excluded:
         for i in np.flatnonzero(each.holds):
             reasons.setdefault(int(i), f"left out by {each.text}")
     models = tuple(name for i, name in enumerate(table.models) if i not in reasons)
     if not models:
         raise Misuse(f"no model is left to fit on: {_asked(rule)}", hint="`--json` of a wider choice lists the models")
     left_out = tuple(LeftOut(table.models[i], reasons[i]) for i in sorted(reasons))
-    return FitSet(models, left_out, _notes(table, wanted, unwanted), rule)
+    return FitSet(models, left_out, _notes(table, selected, excluded), rule)
 
 
 def selector(table: Table, text: str) -> Selector:
@@ -125,9 +126,9 @@ def selector(table: Table, text: str) -> Selector:
 def _meant(table: Table, text: str) -> str:
     """What somebody may have meant by a name that no model has: a fact of this value, or a model that is called so."""
     facts = (f"{name}={value}" for model in table.models for name, value in table.facts.get(model, {}).items())
-    found = next((fact for fact in facts if fact.lower().endswith(f"={text.lower()}")), None)
-    if found is not None:
-        return f"did you mean the fact `{found}`?"
+    match = next((fact for fact in facts if fact.lower().endswith(f"={text.lower()}")), None)
+    if match is not None:
+        return f"did you mean the fact `{match}`?"
     near = did_you_mean(text, table.models)
     return (near or "write a name of the table") + " A pattern is *name*, a fact type=STANDARD, a cut val>=55%"
 
@@ -135,11 +136,12 @@ def _meant(table: Table, text: str) -> str:
 def _rule(fit: Sequence[str], leave_out: Sequence[str], benchmark: str) -> Rule:
     if PUBLISHED not in (*fit, *leave_out):
         return Rule(tuple(fit), tuple(leave_out))
-    found = next((rule for name, rule in RULES.items() if fnmatchcase(benchmark, name)), None)
-    if found is None:
-        raise Misuse(f"no published choice of models is known for `{benchmark}`", hint=f"for: {', '.join(RULES)}")
+    name = next((suite for pattern, suite in CHOSEN_AS.items() if fnmatchcase(benchmark, pattern)), None)
+    if name is None:
+        raise Misuse(f"no published choice of models is known for `{benchmark}`", hint=f"for: {', '.join(CHOSEN_AS)}")
+    suite = load_suite(name)
     more, less = ([text for text in texts if text != PUBLISHED] for texts in (fit, leave_out))
-    return Rule((*found.fit, *more), (*found.leave_out, *less))
+    return Rule((*suite.fit, *more), (*suite.leave_out, *less))
 
 
 def _groups(selectors: Sequence[Selector]) -> list[list[Selector]]:
@@ -186,25 +188,25 @@ def _has_fact(table: Table, fact: re.Match[str]) -> Flags:
         missing = "no facts come with these scores: import them with a column for each fact, or with the types beside"
         hint = did_you_mean(name, known) or (f"there are: {', '.join(sorted(known))}" if known else missing)
         raise Misuse(f"no model has the fact `{name}`", hint=hint)
-    said = [table.fact(model, name) for model in table.models]
-    found = np.array([fnmatchcase(text.lower(), value.lower()) for text in said], dtype=bool)
-    if not found.any() and value:
-        values = {text for text in said if text}
+    texts = [table.fact(model, name) for model in table.models]
+    holds = np.array([fnmatchcase(text.lower(), value.lower()) for text in texts], dtype=bool)
+    if not holds.any() and value:
+        values = {text for text in texts if text}
         hint = did_you_mean(value, values) or f"it is: {', '.join(sorted(values)[:12])}"
         raise Misuse(f"no model has {name}={value}", hint=hint)
-    return np.asarray(operator.invert(found) if fact["sign"] == "!=" else found)
+    return np.asarray(operator.invert(holds) if fact["sign"] == "!=" else holds)
 
 
-def _notes(table: Table, wanted: Sequence[Selector], unwanted: Sequence[Selector]) -> tuple[str, ...]:
+def _notes(table: Table, selected: Sequence[Selector], excluded: Sequence[Selector]) -> tuple[str, ...]:
     notes = []
-    for name in dict.fromkeys(each.fact.rstrip("!=") for each in (*wanted, *unwanted) if each.kind == "fact"):
+    for name in dict.fromkeys(each.fact.rstrip("!=") for each in (*selected, *excluded) if each.kind == "fact"):
         without = sum(not table.fact(model, name) for model in table.models)
         if without:
             notes.append(f"{without} of {len(table.models)} models have no `{name}`: nobody said whether they belong")
-    notes += [f"`{each.text}` fits no model" for each in unwanted if not each.holds.any()]
+    notes += [f"`{each.text}` fits no model" for each in excluded if not each.holds.any()]
     return tuple(notes)
 
 
 def _asked(rule: Rule) -> str:
-    said = [*(f"--fit {text}" for text in rule.fit), *(f"--leave-out {text}" for text in rule.leave_out)]
-    return " ".join(said) or "the table has none"
+    options = [*(f"--fit {text}" for text in rule.fit), *(f"--leave-out {text}" for text in rule.leave_out)]
+    return " ".join(options) or "the table has none"

@@ -54,8 +54,8 @@ def side_by_side(rows: Mapping[str, HasPredictions]) -> SharedPredictions:
         )
     predictions, labels = [], []
     for each in rows.values():
-        place = {name: i for i, name in enumerate(each.ids)}
-        index = [place[name] for name in ids]
+        row = {name: i for i, name in enumerate(each.ids)}
+        index = [row[name] for name in ids]
         predictions.append(np.asarray(each.predictions, dtype=np.float64)[index])
         labels.append(np.asarray(each.labels)[index])
     if any((other != labels[0]).any() for other in labels[1:]):

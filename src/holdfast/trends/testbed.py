@@ -54,7 +54,7 @@ def corruption_groups(settings: Sequence[str]) -> dict[str, tuple[str, ...]]:
         if name.startswith("imagenet-c."):
             _, corruption, rest = name.split(".", 2)
             groups.setdefault(f"{corruption}_{rest.split('_', 1)[1]}", []).append(name)
-    return {name: tuple(found) for name, found in groups.items()}
+    return {name: tuple(members) for name, members in groups.items()}
 
 
 def with_averages(table: Table) -> Table:
@@ -64,7 +64,7 @@ def with_averages(table: Table) -> Table:
     stylized images. One missing cell makes an average missing.
     """
     groups = corruption_groups(table.settings)
-    made = {name: _mean(table, found) for name, found in groups.items()}
+    made = {name: _mean(table, members) for name, members in groups.items()}
     terms = [*made.values(), *(table.column(name) for name in RENDERED)]
     columns = made | {AVERAGE_CORRUPTION: np.mean(terms, axis=0), AVERAGE_PGD: _mean(table, PGD)}
     return replace(

@@ -92,4 +92,4 @@ def test_autoattack_runs_what_it_says(norm: str) -> None:
     assert names == [f"{part}-{norm}" for part in ("apgd-ce", "apgd-t", "fab-t", "square")]
     assert attack.cost.forwards > 5000
     rand = registry.build(registry.bind("attack", f"autoattack-rand-{norm}"))
-    assert all(stage.attack.climb.draws == 20 for stage in rand.stages)
+    assert all(stage.attack.draws == 20 for stage in rand.stages)

@@ -121,7 +121,7 @@ def test_starts_lie_on_both_sides_unless_a_dial_only_grows() -> None:
     for name, least in (("hue-attack", -1.0), ("brightness-attack", 0.0)):
         attack = registry.build(registry.bind("attack", f"{name}:radius=1.0"))
         batch = samples(400, (0.8, 0.4, 0.2), label=0)
-        start = attack.climb.threat.start(
+        start = attack.threat.start(
             Scene(batch.images, torch.ones(400)), Noise.of(0, batch.ids), torch.zeros(400, dtype=torch.int64)
         )
         assert float(start.min()) == pytest.approx(least, abs=0.02)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import ClassVar
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from holdfast.attacks.budget import Budget
-from holdfast.attacks.loop import Climb
+from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.objectives import margin
 from holdfast.attacks.recipes.fab import POLISH, AlongBoundary
 from holdfast.attacks.recipes.hyperplane import onto_plane
@@ -30,9 +28,9 @@ each_norm = pytest.mark.parametrize("norm", BALLS)
 N, SHAPE = 4, (1, 3, 3)
 
 
-def built(text: str) -> Budget:
+def built(text: str) -> GradientAttack:
     made = registry.build(registry.bind("attack", text))
-    assert isinstance(made, Budget)
+    assert isinstance(made, GradientAttack)
     return made
 
 
@@ -251,7 +249,7 @@ def test_a_step_is_told_of_a_break_too_narrow_to_count() -> None:
 
     model = wrap(Ramp(), name="ramp", classes=2, channels=1)
     batch = Batch(torch.full((1, 1, 1, 1), 0.5), torch.zeros(1, dtype=torch.int64), ("a",))
-    attack = replace(built("fab-l2:steps=3"), climb=Climb(L2(), margin, Ahead(), 3, start="identity", keep="smallest"))
+    attack = GradientAttack(L2(), margin, Ahead(), 3, start="identity", keep="smallest", radius=float("inf"))
     changed = attack(model, batch, Noise.of(0, batch.ids), width=1)
     assert told == [False, True, True]
     lead = model(changed.images) @ torch.tensor([-1.0, 1.0])

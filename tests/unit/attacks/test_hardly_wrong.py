@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from holdfast.attacks.budget import Budget
-from holdfast.attacks.loop import STRETCHES, Climb
+from holdfast.attacks.gradient import GradientAttack
+from holdfast.attacks.minimal import STRETCHES
 from holdfast.attacks.objectives import margin
 from holdfast.attacks.steps import Point, State
 from holdfast.attacks.success import CLEAR
@@ -58,10 +58,11 @@ def visited(norm: str, points: tuple[float, ...], gap: float, radius: float = fl
     model: TorchClassifier = wrap(Ramp(gap), name="ramp", classes=2, channels=1)
     images = torch.full((1, 1, SIDE, SIDE), 0.5)
     batch = Batch(images, torch.zeros(1, dtype=torch.int64), ("a",))
-    climb = Climb(NORMS[norm], margin, Visits(points), len(points), start="identity", keep="smallest")
-    changed = Budget(climb, radius)(model, batch, Noise.of(0, batch.ids), width=1)
+    step = Visits(points)
+    attack = GradientAttack(NORMS[norm], margin, step, len(points), start="identity", keep="smallest", radius=radius)
+    changed = attack(model, batch, Noise.of(0, batch.ids), width=1)
     assert changed.radius is not None
-    assert int(changed.forwards[0]) <= Budget(climb, radius).cost.forwards
+    assert int(changed.forwards[0]) <= attack.cost.forwards
     logits = model(changed.images)
     return changed.radius[0], (logits[:, 1] - logits[:, 0])[0]
 
@@ -115,8 +116,8 @@ def test_a_point_at_the_edge_of_the_box_goes_on_with_what_is_free() -> None:
 
     model = wrap(Two(), name="two", classes=2, channels=1)
     batch = Batch(torch.tensor([0.9, 0.2]).view(1, 1, 1, 2), torch.zeros(1, dtype=torch.int64), ("a",))
-    climb = Climb(L1(), margin, There(), 1, start="identity", keep="smallest")
-    changed = Budget(climb, float("inf"))(model, batch, Noise.of(0, batch.ids), width=1)
+    attack = GradientAttack(L1(), margin, There(), 1, start="identity", keep="smallest", radius=float("inf"))
+    changed = attack(model, batch, Noise.of(0, batch.ids), width=1)
     assert changed.radius is not None
     assert 0.4 < float(changed.radius) < 0.401
     assert float(changed.images.max()) <= 1

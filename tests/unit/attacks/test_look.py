@@ -1,4 +1,4 @@
-"""Who is wrong before an attack begins is what the model itself says, though its rough version looks first."""
+"""Who is wrong before an attack begins is what the model itself says, though its fast version looks first."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from torch import Tensor
 
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
-from holdfast.core.types import Batch
+from holdfast.core.types import Batch, FastVersion
 from holdfast.models import TorchClassifier
 
 
 def test_a_clean_image_is_wrong_only_where_the_model_says_so(
     linear: Callable[..., TorchClassifier], batch_for: Callable[..., Batch]
 ) -> None:
-    """The rough version calls everyone wrong; the model is asked, and everyone is right."""
+    """The fast version calls everyone wrong; the model is asked, and everyone is right."""
     model = linear(classes=3)
     batch = batch_for(model, n=40)
 
-    def reversed_rough(images: Tensor) -> Tensor:
-        return -model(images)
+    class Reversed(FastVersion):
+        def __call__(self, images: Tensor) -> Tensor:
+            return -model(images)
 
-    model.rough = reversed_rough
+    model.fast = Reversed()
     attack = registry.build(registry.bind("attack", "square-linf:radius=1e-6,queries=2"))
     made = attack.attempt(model, batch, Noise.of(0, batch.ids), torch.full((40,), 1e-6), width=16)
     with torch.no_grad():
@@ -42,7 +43,12 @@ def test_who_is_wrong_and_looks_wrong_takes_two_passes_and_no_more(
     batch = Batch(batch.images, labels, batch.ids)
     with torch.no_grad():
         wrong = model(batch.images).argmax(1) != labels
-    model.rough = lambda images: model(images)
+
+    class Same(FastVersion):
+        def __call__(self, images: Tensor) -> Tensor:
+            return model(images)
+
+    model.fast = Same()
     attack = registry.build(registry.bind("attack", "pgd-linf:radius=0.01,steps=3"))
     made = attack.attempt(model, batch, Noise.of(0, batch.ids), torch.full((10,), 0.01), width=16)
     assert bool(wrong.any())

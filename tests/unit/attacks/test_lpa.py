@@ -12,7 +12,7 @@ from holdfast.attacks.perceptual.lpa import Excess, Lagrange, fast_lpa, lpa
 from holdfast.attacks.perceptual.lpips import distance, network_for
 from holdfast.attacks.perceptual.lpips_ball import LpipsBall
 from holdfast.attacks.steps import Point
-from holdfast.attacks.success import is_inside, is_wrong
+from holdfast.attacks.success import is_within, is_wrong
 from holdfast.attacks.threat import Scene, scene_of
 from holdfast.core.errors import Misuse
 from holdfast.core.noise import Noise
@@ -102,7 +102,7 @@ def test_the_last_step_ends_inside_and_others_need_not() -> None:
         for taken in range(4)
     ]
     assert all(bool((size > 0.004).all()) for size in sizes[:3])
-    assert bool(is_inside(sizes[3], scene.radius).all())
+    assert bool(is_within(sizes[3], scene.radius).all())
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_they_break_images_and_stay_inside(attack: Attack, least: float) -> None
     assert float(broken.float().mean()) >= least
     assert not changed.reasons
     far = distance(network_for("self", model(), batch().images), batch().images, changed.images)
-    assert bool(is_inside(far, torch.full_like(far, RADIUS)).all())
+    assert bool(is_within(far, torch.full_like(far, RADIUS)).all())
     torch.testing.assert_close(far, changed.size, rtol=1e-4, atol=1e-6)
     assert int(changed.forwards.max()) <= attack.cost.forwards
     assert int(changed.backwards.max()) <= attack.cost.backwards

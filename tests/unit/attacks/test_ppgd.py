@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from holdfast.attacks.perceptual import lpips_ball
 from holdfast.attacks.perceptual.lpips import distance, features, network_for
+from holdfast.attacks.perceptual.lpips_attack import ppgd
 from holdfast.attacks.perceptual.lpips_ball import RIDGE, LpipsBall
-from holdfast.attacks.perceptual.ppgd import ppgd
-from holdfast.attacks.success import is_inside, is_wrong
+from holdfast.attacks.success import is_within, is_wrong
 from holdfast.attacks.threat import Scene, scene_of
 from holdfast.core.errors import Misuse
 from holdfast.core.noise import Noise
@@ -42,7 +42,7 @@ def test_a_projection_ends_inside_and_repeats(radius: float, spread: float, seed
     wild = spread * Noise.of(seed, ("a", "b", "c")).normal("wild", scene.images.shape[1:])
     once = ball.project(scene, wild)
     changed = scene.images + once
-    assert bool(is_inside(distance(ball.network, scene.images, changed), scene.radius).all())
+    assert bool(is_within(distance(ball.network, scene.images, changed), scene.radius).all())
     assert float(changed.min()) >= 0
     assert float(changed.max()) <= 1 + 1e-6
     assert torch.equal(ball.project(scene, once), once)
@@ -162,7 +162,7 @@ def test_it_breaks_what_noise_of_the_same_size_does_not() -> None:
     assert float(broken.float().mean()) > 0.3
     assert not changed.reasons
     far = distance(network_for("self", model(), batch().images), batch().images, changed.images)
-    assert bool(is_inside(far, torch.full_like(far, RADIUS)).all())
+    assert bool(is_within(far, torch.full_like(far, RADIUS)).all())
     torch.testing.assert_close(far, changed.size, rtol=1e-4, atol=1e-6)
 
 

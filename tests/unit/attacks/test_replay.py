@@ -1,4 +1,4 @@
-"""A flight in fixed tensors, as CUDA graphs need it, gives what a flight without gives; here without a recording."""
+"""Samples in fixed tensors, as CUDA graphs need them, give what samples without give; here without a recording."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.attacks.attack import Attack
 from holdfast.attacks.replay import Replays
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
-from holdfast.core.types import Batch
+from holdfast.core.types import Batch, FastVersion
 from holdfast.models import TorchClassifier, wrap
 
 ATTACKS = (
@@ -25,8 +25,8 @@ ATTACKS = (
 )
 
 
-class Twin:
-    """The model itself as its own rough version, which wants its passes in fixed tensors."""
+class Twin(FastVersion):
+    """The model itself as its own fast version, which wants its passes in fixed tensors."""
 
     records = True
 
@@ -54,10 +54,10 @@ def test_fixed_tensors_change_nothing(text: str) -> None:
     attack = registry.build(registry.bind("attack", text))
     assert isinstance(attack, Attack)
     plain = attack(model, batch, Noise.of(0, batch.ids), width=64)
-    model.rough = Twin(model)
+    model.fast = Twin(model)
     fixed = attack(model, batch, Noise.of(0, batch.ids), width=64)
-    assert model.rough.replays.made, "nothing went through fixed tensors, the test says nothing"
-    assert not model.rough.replays.refused
+    assert model.fast.replays.recordings, "nothing went thfast fixed tensors, the test says nothing"
+    assert not model.fast.replays.refused
     torch.testing.assert_close(fixed.images, plain.images, rtol=0, atol=2e-5)
     assert torch.equal(model(fixed.images).argmax(1) != labels, model(plain.images).argmax(1) != labels)
     # a success is confirmed, and so is the last word on who was not broken; who ends close is attacked again
@@ -65,10 +65,10 @@ def test_fixed_tensors_change_nothing(text: str) -> None:
     assert bool((fixed.forwards >= plain.forwards).all())
 
 
-def test_a_rough_model_that_cries_wolf_breaks_nothing(
+def test_a_fast_model_that_cries_wolf_breaks_nothing(
     linear: Callable[..., TorchClassifier], batch_for: Callable[..., Batch]
 ) -> None:
-    """A rough version that calls everything broken: the model itself is asked, and says no."""
+    """A fast version that calls everything broken: the model itself is asked, and says no."""
     model = linear(classes=3)
     batch = batch_for(model, n=40)
 
@@ -76,17 +76,17 @@ def test_a_rough_model_that_cries_wolf_breaks_nothing(
         def __call__(self, images: torch.Tensor) -> torch.Tensor:
             return self.model(images).roll(1, dims=1)
 
-    model.rough = Wolf(model)
+    model.fast = Wolf(model)
     for text in ("pgd-linf:radius=1e-6,steps=4", "square-linf:radius=1e-6,queries=16"):
         attack = registry.build(registry.bind("attack", text))
         made = attack.attempt(model, batch, Noise.of(0, batch.ids), torch.full((40,), 1e-6), width=16)
         assert not bool(made.broken.any())
 
 
-def test_a_rough_model_that_sleeps_misses_nothing_the_model_sees_at_the_end(
+def test_a_fast_model_that_sleeps_misses_nothing_the_model_sees_at_the_end(
     linear: Callable[..., TorchClassifier], batch_for: Callable[..., Batch]
 ) -> None:
-    """A rough version that never sees a success still gives gradients; the model is asked about the best point."""
+    """A fast version that never sees a success still gives gradients; the model is asked about the best point."""
     model = linear(classes=2)
     batch = batch_for(model, n=40)
 
@@ -102,7 +102,7 @@ def test_a_rough_model_that_sleeps_misses_nothing_the_model_sees_at_the_end(
         near = torch.cdist(images.detach().flatten(1), clean.flatten(1)).argmin(dim=1)
         return batch.labels[near]
 
-    model.rough = Asleep(model)
+    model.fast = Asleep(model)
     attack = registry.build(registry.bind("attack", "pgd-linf:radius=0.05,steps=10,loss=margin"))
     made = attack.attempt(model, batch, Noise.of(0, batch.ids), torch.full((40,), 0.05), width=64)
     assert bool(made.broken.all())
@@ -115,10 +115,10 @@ def test_a_threat_that_looks_at_values_is_not_recorded() -> None:
     with torch.no_grad():
         labels = model(images).argmax(1)
     batch = Batch(images, labels, tuple("abcdefgh"))
-    model.rough = Twin(model)
+    model.fast = Twin(model)
     attack = registry.build(registry.bind("attack", "ppgd:radius=0.05,steps=4,network=self"))
     attack(model, batch, Noise.of(0, batch.ids), width=64)
-    assert not model.rough.replays.rounds
+    assert not model.fast.replays.rounds
 
 
 def test_samples_close_to_the_border_are_attacked_again_by_the_model_itself() -> None:
@@ -139,7 +139,7 @@ def test_samples_close_to_the_border_are_attacked_again_by_the_model_itself() ->
             logits = self.model(images)
             return logits + ((logits * 400).round() / 400 - logits).detach()
 
-    model.rough = Off(model)
+    model.fast = Off(model)
     fast = attack.attempt(model, batch, Noise.of(0, batch.ids), radius, width=64)
     assert 20 < int(exact.broken.sum()) < 180
     missed = exact.broken & ~fast.broken

@@ -11,16 +11,17 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from holdfast.attacks import search as module
+from holdfast.attacks.asked_model import AskedModel
 from holdfast.attacks.objectives import margin
 from holdfast.attacks.replay import Replays
-from holdfast.attacks.search import BLOCK, Hunt, Search
+from holdfast.attacks.search import BLOCK, RandomSearch
 from holdfast.attacks.steps import State
 from holdfast.attacks.threat import Scene, Threat
 from holdfast.attacks.threats.balls import Linf
 from holdfast.core.errors import Misuse
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
-from holdfast.core.types import Batch
+from holdfast.core.types import Batch, FastVersion
 from holdfast.models import TorchClassifier, wrap
 
 
@@ -78,8 +79,8 @@ def greys(n: int, *, value: float = 0.5, label: int = 0) -> Batch:
     return Batch(torch.full((n, 1, 2, 2), value), torch.full((n,), label), tuple(f"s{i}" for i in range(n)))
 
 
-def hunt(proposal: module.Proposal, *, queries: int, restarts: int = 1, radius: float = 0.4) -> Hunt:
-    return Hunt(Search(Linf(), proposal, queries, restarts, margin), radius)
+def hunt(proposal: module.Proposal, *, queries: int, restarts: int = 1, radius: float = 0.4) -> RandomSearch:
+    return RandomSearch(Linf(), proposal, queries, restarts, margin, radius=radius)
 
 
 def rising(n: int) -> tuple[float, ...]:
@@ -177,7 +178,7 @@ def broken_at_random(width: int, *, replays: Replays | None = None) -> tuple[Ten
     """Samples that break at different times, some never."""
     model = bright(0.55)
     if replays is not None:
-        model.replays = replays  # type: ignore[attr-defined]
+        model.fast = Same(model, replays)
     batch = greys(17)
     images = batch.images + torch.linspace(-0.1, 0.04, 17)[:, None, None, None]
     made = hunt(Drift(), queries=45, restarts=2, radius=0.08)
@@ -206,12 +207,12 @@ def test_leaving_at_the_end_of_a_block_finds_the_same(width: int, monkeypatch: p
     """As on a GPU: who is broken stays in the batch until the block ends, and is left as it was."""
     images, forwards, broken = broken_at_random(17)
 
-    class Patient(module._Quest):
+    class Patient(module._SearchLoop):
         def __init__(self, *args: object) -> None:
             super().__init__(*args)  # type: ignore[arg-type]
-            self.looks = False
+            self.drops_broken = False
 
-    monkeypatch.setattr(module, "_Quest", Patient)
+    monkeypatch.setattr(module, "_SearchLoop", Patient)
     again = broken_at_random(width)
     torch.testing.assert_close(again[0], images, rtol=0, atol=1e-6)
     assert torch.equal(again[2], broken)
@@ -221,11 +222,11 @@ def test_leaving_at_the_end_of_a_block_finds_the_same(width: int, monkeypatch: p
 
 @pytest.mark.parametrize("width", [16, 64])
 def test_replayed_blocks_find_the_same(width: int) -> None:
-    """As with CUDA graphs: the flight stays where it is in memory, padded with empty places."""
+    """As with CUDA graphs: the samples keep their memory, with free rows at the end."""
     images, _, broken = broken_at_random(17)
     replays = Replays(recorded=False)
     again = broken_at_random(width, replays=replays)
-    assert replays.made, "else nothing was replayed"
+    assert replays.recordings, "else nothing was replayed"
     assert not replays.refused
     torch.testing.assert_close(again[0], images, rtol=0, atol=1e-6)
     assert torch.equal(again[2], broken)
@@ -250,24 +251,37 @@ class NoAnswers(TorchDispatchMode):
 
 @pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
 def test_a_block_of_queries_asks_nothing_of_the_device(norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.attacks.threats.balls.settled", lambda condition: False)  # as it is on a GPU
-    how = registry.build(registry.bind("attack", f"square-{norm}:queries=20")).search
+    monkeypatch.setattr(
+        "holdfast.attacks.threats.projections.may_stop_early", lambda condition: False
+    )  # as it is on a GPU
+    attack = registry.build(registry.bind("attack", f"square-{norm}:queries=20"))
     batch = Batch(torch.rand(4, 1, 8, 8), torch.zeros(4, dtype=torch.int64), tuple("abcd"))
-    quest = module._Quest(bright(2.0), batch, Noise.of(0, batch.ids), torch.full((4,), 0.2), how, 4, None)
-    flight = quest.started(torch.arange(4), torch.zeros(4, dtype=torch.int64))
-    quest.looks = False
-    quest.prepare(flight)
+    noise, radius, model = Noise.of(0, batch.ids), torch.full((4,), 0.2), AskedModel(bright(2.0), attack)
+    loop = module._SearchLoop(attack, model, batch, noise, radius, 4, None)
+    samples = loop.started(torch.arange(4), torch.zeros(4, dtype=torch.int64))
+    loop.drops_broken = False
+    loop.draw(samples)
     with torch.no_grad(), NoAnswers():
-        quest.steps(flight)
-    assert flight.taken.tolist() == [BLOCK] * 4
+        loop.block(samples)
+    assert samples.taken.tolist() == [BLOCK] * 4
 
 
-class WithRough:
-    """A model whose quick version sees everything a little brighter than it is."""
+class Same(FastVersion):
+    """A model as its own fast version."""
+
+    def __init__(self, model: TorchClassifier, replays: Replays | None = None) -> None:
+        self.model, self.replays = model, replays
+
+    def __call__(self, images: Tensor) -> Tensor:
+        return self.model(images)
+
+
+class WithFast:
+    """A model whose fast version sees everything a little brighter than it is."""
 
     def __init__(self, level: float, brighter: float) -> None:
         self.model, self.card, self.asked = bright(level), bright(level).card, 0
-        self.rough = bright(level - brighter)
+        self.fast = Same(bright(level - brighter))
 
     def __call__(self, images: Tensor) -> Tensor:
         self.asked += len(images)
@@ -275,18 +289,18 @@ class WithRough:
 
 
 def test_a_success_of_the_rough_model_counts_once_the_model_confirms_it() -> None:
-    """A height of 0.07 and more breaks the rough model, of 0.1 and more the model itself."""
-    model, script = WithRough(0.6 - 0.005, brighter=0.03), Script(rising(30))
+    """A height of 0.07 and more breaks the fast model, of 0.1 and more the model itself."""
+    model, script = WithFast(0.6 - 0.005, brighter=0.03), Script(rising(30))
     found = hunt(script, queries=30).attempt(model, greys(2), Noise.of(0, "ab"), torch.full((2,), 0.4), width=2)
     assert found.broken.tolist() == [True, True]
     # the 7th proposal ends the first block and is denied; so is the 8th, and the block is over; the 16th is a success
     torch.testing.assert_close(found.images, torch.full((2, 1, 2, 2), 0.66))
-    assert model.asked == 2 * 3, "three confirmations; at the clean image the rough version is sure"
+    assert model.asked == 2 * 3, "three confirmations; at the clean image the fast version is sure"
     assert found.forwards.tolist() == [1 + 8 + 1 + 1 + 3] * 2
 
 
 def test_what_the_model_never_confirms_is_not_broken() -> None:
-    model, script = WithRough(0.95, brighter=0.4), Script(rising(20))
+    model, script = WithFast(0.95, brighter=0.4), Script(rising(20))
     found = hunt(script, queries=20).attempt(model, greys(3), Noise.of(0, "abc"), torch.full((3,), 0.4), width=2)
     assert found.broken.tolist() == [False] * 3
 

@@ -11,8 +11,8 @@ from torch import Tensor
 from holdfast.attacks.recipes import windows
 from holdfast.attacks.recipes.square import Bumps, Squares
 from holdfast.attacks.recipes.windows import Sides
-from holdfast.attacks.search import BLOCK, Hunt, Proposal
-from holdfast.attacks.success import is_inside
+from holdfast.attacks.search import BLOCK, Proposal, RandomSearch
+from holdfast.attacks.success import is_within
 from holdfast.attacks.threat import Scene, Threat
 from holdfast.attacks.threats.balls import L1, L2, Linf
 from holdfast.core.errors import Misuse
@@ -23,15 +23,15 @@ NORMS = ("linf", "l2", "l1")
 WORDS = st.integers(0, (1 << windows.WORD) - 1)
 
 
-def recipe(norm: str, **given: object) -> Hunt:
+def recipe(norm: str, **given: object) -> RandomSearch:
     text = ",".join(f"{name}={str(value).lower()}" for name, value in given.items())
     made = registry.build(registry.bind("attack", f"square-{norm}:{text}" if text else f"square-{norm}"))
-    assert isinstance(made, Hunt)
+    assert isinstance(made, RandomSearch)
     return made
 
 
 def parts(norm: str) -> tuple[Threat, Proposal]:
-    made = recipe(norm, queries=600).search
+    made = recipe(norm, queries=600)
     return made.threat, made.proposal
 
 
@@ -73,7 +73,7 @@ def test_starts_and_proposals_lie_inside_the_set(
     for variable in proposed(threat, proposal, scene, age=age, count=3):
         assert variable.shape == scene.images.shape
         assert bool(variable.isfinite().all())
-        assert bool(is_inside(threat.size(scene, variable), scene.radius).all())
+        assert bool(is_within(threat.size(scene, variable), scene.radius).all())
         changed = threat.render(scene, variable)
         assert float(changed.min()) >= -1e-6
         assert float(changed.max()) <= 1 + 1e-6
@@ -264,11 +264,11 @@ def test_the_recipes_have_the_published_defaults() -> None:
     for norm, radius in zip(NORMS, (8 / 255, 0.5, 12.0), strict=True):
         made = recipe(norm)
         assert made.radius == radius
-        assert made.search.queries == 5000
-        assert made.search.restarts == 1
-        assert made.search.objective.__name__ == "margin"
-        assert made.search.proposal.sides.share == 0.8
-        assert not made.search.proposal.sides.rescale
+        assert made.queries == 5000
+        assert made.restarts == 1
+        assert made.objective.__name__ == "margin"
+        assert made.proposal.sides.share == 0.8
+        assert not made.proposal.sides.rescale
 
 
 @pytest.mark.parametrize("share", [0.0, 1.2])

@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from holdfast.attacks.budget import Budget
-from holdfast.attacks.loop import Climb
+from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.objectives import margin
 from holdfast.attacks.recipes.adam import Adam
 from holdfast.attacks.threat import Scene
-from holdfast.attacks.threats.flow import Flow, places, sampled
+from holdfast.attacks.threats.flow import Flow, pixel_centres, sampled
 from holdfast.attacks.threats.smooth import SOFT, Smoothness, roughness
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
@@ -91,7 +90,7 @@ def test_no_pixel_looks_outside_the_image() -> None:
     images = noise(2, 1, 5, 7)
     where = Scene(images, torch.full((2,), 3.0))
     half = torch.tensor([7 / 2, 5 / 2]).view(2, 1, 1)
-    at = places(images) + Flow().project(where, 10 * (noise(2, 2, 5, 7) - 0.5)) * half
+    at = pixel_centres(images) + Flow().project(where, 10 * (noise(2, 2, 5, 7) - 0.5)) * half
     for axis, side in ((0, 7), (1, 5)):
         assert float(at[:, axis].min()) >= -0.5 - 1e-5
         assert float(at[:, axis].max()) <= side - 0.5 + 1e-5
@@ -138,7 +137,8 @@ def test_a_high_price_hides_no_success() -> None:
     """The first step breaks the sample and costs more than it gains: broken it is."""
     batch = ramps(2)
     model = level_model(0.5 * SLOPE * 0.01 * SIDE / 2)
-    climb = Climb(Flow(), margin, Adam(0.01), 1, start="identity", penalty=Smoothness(1e3))
-    changed = Budget(climb, 0.05)(model, batch, Noise.of(0, batch.ids), width=2)
+    step, penalty = Adam(0.01), Smoothness(1e3)
+    attack = GradientAttack(Flow(), margin, step, 1, start="identity", penalty=penalty, radius=0.05)
+    changed = attack(model, batch, Noise.of(0, batch.ids), width=2)
     assert model(changed.images).argmax(1).tolist() == [1, 1]
     assert changed.size.tolist() == pytest.approx([0.01, 0.01], rel=1e-4)

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from holdfast.boards.board_text import text
-from holdfast.boards.entries import Cell, Entry
-from holdfast.boards.merging import Listing, merged, ranked
+from holdfast.boards.board_text import cell_text
+from holdfast.boards.entries import BoardCell, BoardEntry
+from holdfast.boards.merging import SourceEntries, merged_entries
+from holdfast.boards.ranking import ranked
 from holdfast.core.suites import Column
 from holdfast.core.types import Score
 
@@ -32,16 +33,20 @@ def listing(
     date: str = "",
     partial: bool = False,
     name: str = "right",
-) -> Listing:
+) -> SourceEntries:
     cells = {
-        model: Cell(None if value is None else score(value, n), int(value is not None), 1, f"{origin} source", partial)
+        model: BoardCell(
+            None if value is None else score(value, n), int(value is not None), 1, f"{origin} source", partial
+        )
         for model, value in values.items()
     }
-    return Listing(origin, [Entry(model, origin, {name: cell}, {"by": origin}) for model, cell in cells.items()], date)
+    return SourceEntries(
+        origin, [BoardEntry(model, origin, {name: cell}, {"by": origin}) for model, cell in cells.items()], date
+    )
 
 
-def one(*listings: Listing, column: Column = COLUMN, names: dict[str, str] | None = None) -> Cell:
-    (entry,) = merged(listings, [column], names or {})
+def one(*listings: SourceEntries, column: Column = COLUMN, names: dict[str, str] | None = None) -> BoardCell:
+    (entry,) = merged_entries(listings, [column], names or {})
     return entry.cells[column.name]
 
 
@@ -49,7 +54,7 @@ def test_a_model_of_three_sources_is_one_entry_with_all_of_them() -> None:
     every = [
         listing(origin, {"m": 0.5}, n=100 * (origin == "measured")) for origin in ("published", "imported", "measured")
     ]
-    (entry,) = merged(every, [COLUMN], {})
+    (entry,) = merged_entries(every, [COLUMN], {})
     assert (entry.origin, entry.every_origin) == ("measured", ("measured", "imported", "published"))
     cell = entry.cells["right"]
     assert (cell.origin, cell.source) == ("measured", "measured source")
@@ -57,13 +62,13 @@ def test_a_model_of_three_sources_is_one_entry_with_all_of_them() -> None:
         ("imported", "imported source"),
         ("published", "published source"),
     ]
-    assert text(cell, "percent") == "50.0 [48.0, 52.0]"
+    assert cell_text(cell, "percent") == "50.0 [48.0, 52.0]"
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_an_alias_is_the_same_model_whichever_source_comes_first(order: tuple[int, int]) -> None:
     both = [listing("published", {"short": 0.5}), listing("imported", {"Long": 0.5})]
-    (entry,) = merged([both[i] for i in order], [COLUMN], {"short": "Long"})
+    (entry,) = merged_entries([both[i] for i in order], [COLUMN], {"short": "Long"})
     assert (entry.model, entry.also, entry.names) == ("Long", ("short",), ("Long", "short"))
 
 
@@ -71,7 +76,7 @@ def test_a_part_measured_here_does_not_replace_what_is_published_of_the_whole() 
     part = listing("measured", {"m": 0.5}, n=20, partial=True)
     cell = one(listing("published", {"m": 0.7}), part)
     assert cell.origin == "published"
-    assert text(cell, "percent") == "70.0 (measured 50.0)"
+    assert cell_text(cell, "percent") == "70.0 (measured 50.0)"
     whole = listing("measured", {"m": 0.5}, n=20)
     assert one(listing("published", {"m": 0.7}), whole).origin == "measured"
 
@@ -82,7 +87,7 @@ def test_of_two_imported_files_the_later_counts() -> None:
         cell = one(*order)
         assert cell.score is not None
         assert cell.score.value == 0.6
-        assert text(cell, "percent") == "60.0 (imported 50.0)"
+        assert cell_text(cell, "percent") == "60.0 (imported 50.0)"
 
 
 def test_the_lowest_of_all_sources_is_the_best_known() -> None:
@@ -108,7 +113,7 @@ def test_the_lowest_of_all_sources_is_the_best_known() -> None:
 def test_sources_agree_where_the_coarser_says_the_same(printed: float, public: float, agree: bool) -> None:
     paper = listing("published", {"m": printed, "finest": 0.123})
     file = listing("imported", {"m": public, "finest": 0.1234})
-    entry = next(entry for entry in merged([paper, file], [COLUMN], {}) if entry.model == "m")
+    entry = next(entry for entry in merged_entries([paper, file], [COLUMN], {}) if entry.model == "m")
     assert [other.agrees for other in entry.cells["right"].others] == [agree]
 
 
@@ -123,7 +128,7 @@ def test_a_count_that_an_agreeing_source_knows_gives_the_interval() -> None:
 
 
 def test_what_is_missing_everywhere_is_told_by_the_source_that_has_most_of_it() -> None:
-    begun = Listing("measured", [Entry("m", "measured", {"right": Cell(None, 3, 5, "")}, {})])
+    begun = SourceEntries("measured", [BoardEntry("m", "measured", {"right": BoardCell(None, 3, 5, "")}, {})])
     cell = one(listing("published", {"m": None}), begun)
     assert (cell.score, cell.have, cell.of) == (None, 3, 5)
 
@@ -140,7 +145,7 @@ def test_every_model_is_ranked_once_and_no_rank_is_missing_or_double(
 ) -> None:
     lists = [listing(origin, {m: v / 20 for m, v in values.items()}, n=50) for origin, values in sources]
     better = "lower" if lower else "higher"
-    made = ranked(merged(lists, [COLUMN], {}), "right", better)
+    made = ranked(merged_entries(lists, [COLUMN], {}), "right", better)
     names = [entry.model for entry in made]
     assert sorted(names) == sorted({model for _, values in sources for model in values})
     assert [entry.rank for entry in made] == list(range(1, len(made) + 1))

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.boards.suite_board import board
+from holdfast.boards.suite_board import suite_board
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.intervals import wilson
 from holdfast.core.registry import registry
@@ -26,7 +26,7 @@ from holdfast.metrics.stability import stability
 from holdfast.metrics.unpaired import unpaired
 from holdfast.store import Footer, Rows, Store
 from holdfast.store.footer import ChangeRecord
-from holdfast.store.importers import read
+from holdfast.store.importers import read_results
 from holdfast.store.published import published
 from holdfast.store.scores import Scores
 from holdfast.trends.testbed import standard_models
@@ -72,7 +72,7 @@ def measured(tmp_path: Path, rows_for: Callable[..., Rows], footer_for: Callable
 
 
 def test_a_column_is_the_mean_of_its_terms_not_of_its_cells(measured: Callable[..., Store]) -> None:
-    (entry,) = board(SUITE, measured({"m": RIGHT})).entries
+    (entry,) = suite_board(SUITE, measured({"m": RIGHT})).entries
     assert entry.cells["changed"].score is not None
     assert entry.cells["changed"].score.value == pytest.approx((0.5 + 0.7) / 2)
     assert entry.cells["all"].score is not None
@@ -83,7 +83,7 @@ def test_a_column_is_the_mean_of_its_terms_not_of_its_cells(measured: Callable[.
 
 def test_nothing_is_averaged_over_a_missing_result(measured: Callable[..., Store]) -> None:
     without = {name: right for name, right in RIGHT.items() if name != "d+b"}
-    whole, part = board(SUITE, measured({"part": without, "whole": RIGHT})).entries
+    whole, part = suite_board(SUITE, measured({"part": without, "whole": RIGHT})).entries
     assert (whole.model, whole.rank) == ("whole", 1)
     assert (part.model, part.rank) == ("part", None)
     assert part.cells["changed"].score is None
@@ -91,11 +91,11 @@ def test_nothing_is_averaged_over_a_missing_result(measured: Callable[..., Store
     assert part.cells["all"].score is None
     assert part.missing == "changed 2 of 3, all 3 of 4"
     assert not part.is_complete
-    assert [entry.model for entry in board(SUITE, measured({})).complete().entries] == ["whole"]
+    assert [entry.model for entry in suite_board(SUITE, measured({})).complete().entries] == ["whole"]
 
 
 def test_a_part_of_the_samples_is_marked(measured: Callable[..., Store]) -> None:
-    (entry,) = board(SUITE, measured({"m": RIGHT}, population=100)).entries
+    (entry,) = suite_board(SUITE, measured({"m": RIGHT}, population=100)).entries
     assert all(cell.is_partial for cell in entry.cells.values())
 
 
@@ -103,7 +103,7 @@ def test_imported_settings_make_columns_and_own_names_count_as_they_are(tmp_path
     store = Store(str(tmp_path))
     cells = {("raw", "val"): 0.9, ("raw", "x"): 0.2, ("raw", "y"): 0.4, ("raw", "z"): 0.5, ("ready", "all"): 0.6}
     store.add_scores(Scores("mine", table(cells, counts={("raw", "val"): 100}, source="a file")))
-    raw, ready = board(SUITE, store).entries
+    raw, ready = suite_board(SUITE, store).entries
     assert raw.cells["changed"].score is not None
     assert raw.cells["changed"].score.value == pytest.approx(0.4)
     assert raw.cells["clean"].score is not None
@@ -122,7 +122,7 @@ def test_bounds_over_a_column_are_those_of_one_share(pairs: list[tuple[int, int]
     with tempfile.TemporaryDirectory() as folder:
         store = Store(folder)
         store.add_scores(Scores("mine", table(cells, counts=counts)))
-        entries = {entry.model: entry for entry in board(SUITE, store).entries}
+        entries = {entry.model: entry for entry in suite_board(SUITE, store).entries}
     for i, (right, n) in enumerate(pairs):
         score = entries[f"m{i}"].cells["all"].score
         assert score is not None
@@ -132,21 +132,21 @@ def test_bounds_over_a_column_are_those_of_one_share(pairs: list[tuple[int, int]
 
 def test_of_equal_scores_the_name_decides_and_no_rank_stands_twice(measured: Callable[..., Store]) -> None:
     worse = RIGHT | {"d": 5}
-    entries = board(SUITE, measured({"b": RIGHT, "a": RIGHT, "c": worse})).entries
+    entries = suite_board(SUITE, measured({"b": RIGHT, "a": RIGHT, "c": worse})).entries
     assert [(entry.model, entry.rank) for entry in entries] == [("a", 1), ("b", 2), ("c", 3)]
 
 
 def test_lower_is_better_where_a_column_says_so(measured: Callable[..., Store]) -> None:
     suite = Suite("s", "S", (), sort="clean", board=(Column("clean", better="lower", scenarios=(("d",),)),))
-    entries = board(suite, measured({"a": {"d": 9}, "b": {"d": 3}})).entries
+    entries = suite_board(suite, measured({"a": {"d": 9}, "b": {"d": 3}})).entries
     assert [entry.model for entry in entries] == ["b", "a"]
 
 
 def test_what_is_not_on_a_board_cannot_sort_it() -> None:
     with pytest.raises(Misuse, match="has no score `speed`"):
-        board(SUITE, sort="speed")
+        suite_board(SUITE, sort="speed")
     with pytest.raises(Misuse, match="declares no board"):
-        board(Suite("s", "S", ("d",)))
+        suite_board(Suite("s", "S", ("d",)))
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_what_is_not_on_a_board_cannot_sort_it() -> None:
     ],
 )
 def test_a_fresh_install_has_the_boards_of_the_papers(name: str, entries: int, complete: int) -> None:
-    made = board(load_suite(name))
+    made = suite_board(load_suite(name))
     assert len(made.entries) == entries
     assert len(made.complete().entries) == complete
     assert all(record["source"] for record in made.records() if record["value"] is not None)
@@ -168,7 +168,7 @@ def test_a_fresh_install_has_the_boards_of_the_papers(name: str, entries: int, c
 
 @pytest.mark.parametrize("name", ["cifar10-linf", "cifar10-l2", "imagenet-linf"])
 def test_places_on_the_boards_follow_the_printed_ones(name: str) -> None:
-    made = board(load_suite(f"oodrobustbench-{name}"))
+    made = suite_board(load_suite(f"oodrobustbench-{name}"))
     places = published(f"oodrobustbench-{name}").table
     printed = [float(places.of([entry.model]).column("rank-ood")[0]) for entry in made.entries]
     # the paper ranked before it cut numbers off: equal printed scores may stand in either order
@@ -193,9 +193,9 @@ PRINTED_AND_PUBLIC = (
 @needs_files
 def test_ratios_of_the_public_multirobustbench_are_the_printed_ones(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
-    for scores in read("multirobustbench", FILES / "multirobustbench").scores:
+    for scores in read_results("multirobustbench", FILES / "multirobustbench").scores:
         store.add_scores(scores)
-    entries = {entry.model: entry for entry in board(load_suite("multirobustbench"), store).entries}
+    entries = {entry.model: entry for entry in suite_board(load_suite("multirobustbench"), store).entries}
     compared = 0
     for theirs in PRINTED_AND_PUBLIC:
         assert entries[theirs].every_origin == ("imported", "published")
@@ -255,7 +255,7 @@ def test_ratios_from_our_own_sweeps_are_those_of_the_accuracies_counted(
     swept: Callable[..., tuple[Store, dict[Strength, float]]],
 ) -> None:
     store, accuracies = swept(threats=("pgd-linf:radius=8/255",))
-    entries = {entry.model: entry for entry in board(load_suite("multirobustbench"), store).entries}
+    entries = {entry.model: entry for entry in suite_board(load_suite("multirobustbench"), store).entries}
     cells = entries["m"].cells
     best = {
         CLEAN if setting == "NoAttack" else Strength(setting.split("/")[0], float(setting.split("/")[1])): value
@@ -290,12 +290,12 @@ def test_a_ratio_is_not_taken_over_missing_sweeps_nor_without_the_best_known(
 ) -> None:
     store, _ = swept(leave_out=2, best=False)
     suite = load_suite("multirobustbench")
-    entry = next(entry for entry in board(suite, store).entries if entry.model == "m")
+    entry = next(entry for entry in suite_board(suite, store).entries if entry.model == "m")
     assert entry.rank is None
     assert (entry.cells["cr-ind-avg"].have, entry.cells["cr-ind-avg"].of) == (141, 181)
     assert "cr-ind-avg 141 of 181" in entry.missing
     store, _ = swept(best=False)
-    entry = next(entry for entry in board(suite, store).entries if entry.model == "m")
+    entry = next(entry for entry in suite_board(suite, store).entries if entry.model == "m")
     assert entry.cells["cr-ind-avg"].score is None
     assert "holdfast import multirobustbench" in entry.cells["cr-ind-avg"].note
     assert entry.cells["attacks-seen"].score is not None
@@ -309,42 +309,42 @@ def test_effective_robustness_is_the_distance_from_the_line_that_a_suite_states(
         "s", "S", (), sort="d", board=(Column("d", scenarios=(("d",),)), Column("e", scenarios=(("e",),)), line)
     )
     expected = 0.7 - 1 / (1 + math.exp(0.5 - 0.9 * math.log(0.9 / 0.1)))
-    (entry,) = board(suite, measured({"m": RIGHT})).entries
+    (entry,) = suite_board(suite, measured({"m": RIGHT})).entries
     score = entry.cells["er"].score
     assert score is not None
     assert score.value == pytest.approx(expected)
     assert score.low < expected < score.high
     store = Store(str(tmp_path / "imported"))
     store.add_scores(Scores("s", table({("x", "d"): 0.9, ("x", "e"): 0.7, ("y", "d"): 1.0, ("y", "e"): 0.7})))
-    one, other = sorted(board(suite, store).entries, key=lambda each: each.model)
+    one, other = sorted(suite_board(suite, store).entries, key=lambda each: each.model)
     assert one.cells["er"].score is not None
     assert one.cells["er"].score.value == pytest.approx(expected)
     assert other.cells["er"].score is None, "an accuracy of 1 has no logit"
-    edge = next(e for e in board(suite, measured({"edge": {"d": 10, "e": 7}})).entries if e.model == "edge")
+    edge = next(e for e in suite_board(suite, measured({"edge": {"d": 10, "e": 7}})).entries if e.model == "edge")
     assert (edge.cells["er"].score, edge.cells["er"].note) == (None, "an accuracy of 0 or 1 has no place on the line")
 
 
 def test_a_metric_makes_a_column_against_its_reference(measured: Callable[..., Store]) -> None:
     column = Column("stays", score="prediction-agreement", reference="d", scenarios=(("d+a", "d+b"),))
     suite = Suite("s", "S", (), sort="stays", board=(column,))
-    entries = board(suite, measured({"whole": RIGHT, "part": {"d+a": 4, "d+b": 6}})).entries
+    entries = suite_board(suite, measured({"whole": RIGHT, "part": {"d+a": 4, "d+b": 6}})).entries
     score = entries[0].cells["stays"].score
     assert score is not None
     assert score.value == pytest.approx((0.5 + 0.7) / 2)  # 9 right before: 4 and one wrong alike, 6 and one
     assert entries[1].missing == "stays 2 of 3"
     with pytest.raises(Misuse, match="no score or metric named `prediction-agreemant`"):
-        board(replace(suite, board=(replace(column, score="prediction-agreemant"),)))
+        suite_board(replace(suite, board=(replace(column, score="prediction-agreemant"),)))
 
 
 def test_a_metric_that_cannot_be_had_says_why(measured: Callable[..., Store]) -> None:
     suite = Suite("s", "S", (), board=(Column("x", score="mean-over-radii", scenarios=(("d+a",),)),), sort="x")
-    (entry,) = board(suite, measured({"m": RIGHT})).entries
+    (entry,) = suite_board(suite, measured({"m": RIGHT})).entries
     assert entry.missing == "x (`d+a` is no sweep)"
 
 
 def test_an_entry_may_lack_details(measured: Callable[..., Store]) -> None:
     columns = (Column("clean", scenarios=(("d",),)), Column("more", scenarios=(("e", "z"),), detail=True))
-    made = board(Suite("s", "S", (), sort="clean", board=columns), measured({"m": RIGHT}))
+    made = suite_board(Suite("s", "S", (), sort="clean", board=columns), measured({"m": RIGHT}))
     (entry,) = made.entries
     assert entry.is_complete
     assert [column.name for column in made.columns] == ["clean"]
@@ -355,12 +355,12 @@ def test_an_entry_may_lack_details(measured: Callable[..., Store]) -> None:
 
 @needs_files
 def test_lines_of_the_testbed_suite_are_those_of_its_public_results(tmp_path: Path) -> None:
-    (scores,) = read("imagenet-testbed", FILES / "imagenet-testbed").scores
+    (scores,) = read_results("imagenet-testbed", FILES / "imagenet-testbed").scores
     store = Store(str(tmp_path))
     store.add_scores(scores)
     suite = load_suite("imagenet-testbed")
     standard = set(standard_models(scores.table))
-    entries = [e for e in board(suite, store).entries if e.origin == "imported" and e.model in standard]
+    entries = [e for e in suite_board(suite, store).entries if e.origin == "imported" and e.model in standard]
     lines = [column for column in suite.board if column.weights]
     assert len(lines) == 8
     for column in lines:
@@ -375,9 +375,9 @@ def test_lines_of_the_testbed_suite_are_those_of_its_public_results(tmp_path: Pa
 @needs_files
 def test_effective_robustness_of_the_public_testbed_is_the_printed_one(tmp_path: Path) -> None:
     store, name = Store(str(tmp_path)), "imagenetv2-effective-robustness"
-    for scores in read("imagenet-testbed", FILES / "imagenet-testbed").scores:
+    for scores in read_results("imagenet-testbed", FILES / "imagenet-testbed").scores:
         store.add_scores(scores)
-    entries = board(load_suite("imagenet-testbed"), store).entries
+    entries = suite_board(load_suite("imagenet-testbed"), store).entries
     cells = [entry.cells[name] for entry in entries]
     compared = [100 * abs(c.score.value - o.score.value) for c in cells if c.score is not None for o in c.others]
     assert len(compared) >= 170
@@ -387,9 +387,9 @@ def test_effective_robustness_of_the_public_testbed_is_the_printed_one(tmp_path:
 @needs_files
 def test_averages_of_the_public_testbed_are_the_printed_ones(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
-    for scores in read("imagenet-testbed", FILES / "imagenet-testbed").scores:
+    for scores in read_results("imagenet-testbed", FILES / "imagenet-testbed").scores:
         store.add_scores(scores)
-    entries = board(load_suite("imagenet-testbed"), store).entries
+    entries = suite_board(load_suite("imagenet-testbed"), store).entries
     close = {"average-corruptions": 0, "average-pgd": 0}
     for entry in entries:
         for name in close:

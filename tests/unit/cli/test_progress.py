@@ -10,12 +10,12 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from holdfast.cli import progress as progress_module
 from holdfast.cli.output import parse_share, print_json, seconds_text
-from holdfast.cli.progress import Lines, Live, watching
+from holdfast.cli.progress import LiveBars, LogLines, watching
 from holdfast.core.errors import Misuse
 from holdfast.core.intervals import wilson
 from holdfast.core.refs import Run
 from holdfast.core.registry import registry
-from holdfast.engine.watch import Expected, Silent, Watcher
+from holdfast.engine.watch import Expected, SilentWatcher, Watcher
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_the_live_display_shows_pace_and_accuracy(run: Run) -> None:
     screen = io.StringIO()
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[standing]}"))
     with Progress(*columns, console=Console(file=screen, force_terminal=True, width=200)) as progress:
-        live = Live(progress)
+        live = LiveBars(progress)
         told(live, run)
         assert [task.completed for task in progress.tasks] == [2, 100]
         assert progress.tasks[1].fields["standing"] == "90.0 % [82.0, 94.8]"
@@ -47,14 +47,14 @@ def test_the_live_display_shows_pace_and_accuracy(run: Run) -> None:
 def test_a_log_gets_one_line_per_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     screen = io.StringIO()
     monkeypatch.setattr(progress_module, "err", Console(file=screen, width=200))
-    told(Lines(), run)
+    told(LogLines(), run)
     text = screen.getvalue()
     assert "1/2 fashion-standard under fashion-mnist-2k: 90.0 % [82.0, 94.8] (measured)" in text
     assert "40 of 100 samples are there already" in text
 
 
 @pytest.mark.parametrize(
-    ("quiet", "terminal", "kind"), [(True, True, Silent), (False, True, Live), (False, False, Lines)]
+    ("quiet", "terminal", "kind"), [(True, True, SilentWatcher), (False, True, LiveBars), (False, False, LogLines)]
 )
 def test_the_display_fits_the_place(quiet: bool, terminal: bool, kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress_module, "err", Console(file=io.StringIO(), force_terminal=terminal))

@@ -190,6 +190,8 @@ def test_the_columns_of_a_board_bring_their_scenarios(tmp_path: Path) -> None:
         ('title = "x"\nsort = "b"\n[[board]]\nname = "a"', "`sort` names no column"),
         ('title = "x"\nsort = "a"\n[[board]]\nname = "a"\ndetail = true', "`sort` names a detail"),
         ("scenarios = []", "a suite needs `title`"),
+        ('title = "x"\nscenarios = []\nspace = "logt"', "`space` must be one of logit, linear, probit, got `logt`"),
+        ('title = "x"\nscenarios = []\nfit = "a"', "`fit` must be a list of texts"),
         ('title = "x"\nscenarios = []\nsamples = 0', "`samples` must be at least 1"),
         ('title = "x"\nscenarios = []\nsamples = true', "`samples` must be a whole number"),
         ('title = "x"\nscenarios = []\n[lists]\na = [1]', "`lists` must be a table of texts and lists of texts"),

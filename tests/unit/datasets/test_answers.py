@@ -16,7 +16,7 @@ from holdfast.core.labels import OTHER
 from holdfast.core.registry import registry
 from holdfast.datasets import load
 from holdfast.datasets.imagenet_classes import names
-from holdfast.datasets.label_maps import labelled, spelled_alike
+from holdfast.datasets.label_maps import map_labels, spelled_alike
 
 WNIDS = ("n02123045", "n02099712")  # 281 tabby, 208 Labrador retriever
 
@@ -73,7 +73,7 @@ def test_numbers_are_of_any_model_that_has_them(tmp_path: Path) -> None:
     ("answers", "problem"),
     [
         ("[1]", "1 numbers"),
-        ("[1,1]", "stands twice"),
+        ("[1,1]", "appears twice"),
         ("[-1,2]", "names class -1"),
         ("[1,cat]", "both names and numbers"),
         ("1000", "are named"),
@@ -150,7 +150,7 @@ def test_the_key_of_a_ref_without_answers_is_what_it_was() -> None:
 def test_a_shuffled_list_of_names_finds_every_class(classes: list[str], random: object) -> None:
     listed = list(classes)
     random.shuffle(listed)  # type: ignore[attr-defined]
-    made = labelled(np.arange(len(classes)), classes, tuple(listed), "x").answers
+    made = map_labels(np.arange(len(classes)), classes, tuple(listed), "x").label_map
     assert made is not None
     assert [listed[group[0]] for group in made.groups] == classes
 

@@ -114,7 +114,7 @@ def test_class_names_may_be_given(tmp_path: Path) -> None:
 
 
 def test_duplicate_ids_are_an_error_that_names_one(tmp_path: Path) -> None:
-    with pytest.raises(HoldfastError, match="the id `b` stands twice"):
+    with pytest.raises(HoldfastError, match="the id `b` appears twice"):
         arrays(npz(tmp_path, images=NHWC[:3], labels=[0, 1, 2], ids=["a", "b", "b"]))
 
 

@@ -16,9 +16,9 @@ from pyarrow import parquet
 from holdfast import conformance
 from holdfast.core.errors import HoldfastError, Misuse, NotRead
 from holdfast.datasets import load
-from holdfast.datasets.matched import balanced, class_names, matches, plain
+from holdfast.datasets.matched import balanced_choice, class_names, matches, plain_words
 from holdfast.datasets.mix import _counts
-from holdfast.datasets.subsample import first, keyed_order
+from holdfast.datasets.subsample import keyed_choice, keyed_order
 
 RANDOM = np.random.default_rng(0)
 
@@ -117,9 +117,9 @@ def test_a_failed_sample_of_a_part_keeps_its_reason(tmp_path: Path) -> None:
 def test_a_choice_does_not_depend_on_order_and_holds_every_smaller_one(n: int, count: int, random) -> None:
     ids = [f"sample-{i}" for i in range(n)]
     mixed = random.sample(ids, n)
-    chosen = {ids[place] for place in first(ids, count, seed=3)}
-    assert chosen == {mixed[place] for place in first(mixed, count, seed=3)}
-    assert {ids[place] for place in first(ids, count // 2, seed=3)} <= chosen
+    chosen = {ids[place] for place in keyed_choice(ids, count, seed=3)}
+    assert chosen == {mixed[place] for place in keyed_choice(mixed, count, seed=3)}
+    assert {ids[place] for place in keyed_choice(ids, count // 2, seed=3)} <= chosen
     assert len(chosen) == min(n, count)
 
 
@@ -176,13 +176,13 @@ def test_a_tag_matches_when_it_is_the_name() -> None:
     names = {"dog": ("dog", "domestic dog"), "cat": ("cat",)}
     tags = ["holiday,Dog,2019", "hot dog", ["domestic+dog", "sun"], "dog;cat", None, []]
     assert matches(tags, names, by="tags") == [0, None, 0, None, None, None]
-    assert plain("Crème-brûlée's") == ("creme", "brulees")
+    assert plain_words("Crème-brûlée's") == ("creme", "brulees")
 
 
 def test_classes_with_too_few_images_are_left_out_and_the_others_balanced() -> None:
     ids = [f"i{i}" for i in range(30)]
     labels = [0] * 12 + [2] * 5 + [None] * 3 + [1] * 10
-    kept, counts = balanced(ids, labels, 3, per_class=4, at_least=10, seed=0)
+    kept, counts = balanced_choice(ids, labels, 3, per_class=4, at_least=10, seed=0)
     assert counts.tolist() == [12, 10, 5]
     assert sorted(labels[place] for place in kept) == [0] * 4 + [1] * 4
 
@@ -232,7 +232,7 @@ def test_a_missing_image_is_a_fault_and_no_sample(album: Path) -> None:
         ("album.csv,classes={}/nothing.txt", "no file of classes"),
         ("album.csv,classes={}/classes.txt,per_class=0", "must lie in 1"),
         ("broken.parquet,classes={}/classes.txt", "cannot be read"),
-        ("twice.csv,classes={}/classes.txt", "`0.png` stands twice"),
+        ("twice.csv,classes={}/classes.txt", "`0.png` appears twice"),
     ],
 )
 def test_a_matched_set_that_cannot_be_is_refused(album: Path, arguments: str, said: str) -> None:

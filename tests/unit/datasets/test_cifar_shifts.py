@@ -17,7 +17,7 @@ from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import registry
 from holdfast.datasets import load
 from holdfast.datasets.cifar import CLASSES
-from holdfast.datasets.imagenet_classes import groups, scheme
+from holdfast.datasets.imagenet_classes import class_scheme, groups
 from holdfast.datasets.stored_corruptions import TARS, Corruption
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), dtype=np.uint8)
@@ -63,7 +63,7 @@ def test_an_imagenet_model_may_answer_for_the_classes_of_cifar10(root: Path, nam
     (root / "cifar10.2").mkdir(parents=True)
     np.savez(root / "cifar10.2" / "cifar102_test.npz", images=IMAGES, labels=LABELS)
     dataset = load(f"{name}:answers=imagenet")
-    assert dataset.card.answers == scheme("cifar10", "subset").answers
+    assert dataset.card.answers == class_scheme("cifar10", "subset").label_map
     assert dataset.card.reference == "cifar10:answers=imagenet"
 
 
@@ -95,7 +95,7 @@ def test_stored_corruptions_have_the_names_of_those_in_memory() -> None:
     assert sorted(names) == sorted(name for members in TARS.values() for name in members)
 
 
-CORRUPTED = [f"{wnid}/ILSVRC2012_val_1.JPEG" for wnid in scheme("all", "full").labels]
+CORRUPTED = [f"{wnid}/ILSVRC2012_val_1.JPEG" for wnid in class_scheme("all", "full").labels]
 
 
 @pytest.mark.parametrize("place", ["ImageNet-C", "", "weather"])
@@ -186,13 +186,13 @@ def test_cifar10_r_is_built_from_imagenet_r_by_box_downscaling(root: Path, tmp_p
 
 
 def test_a_builder_refuses_what_is_not_its_source(tmp_path: Path) -> None:
-    from holdfast.datasets.downloads import build
+    from holdfast.datasets.downloads import build_dataset
 
     with pytest.raises(Misuse, match="there is nothing at"):
-        build("cifar10-r", tmp_path / "nowhere")
+        build_dataset("cifar10-r", tmp_path / "nowhere")
     write_tree(tmp_path, ["n02085620/a.jpg"])
     with pytest.raises(HoldfastError, match="has no images for `automobile`"):
-        build("cifar10-r", tmp_path)
+        build_dataset("cifar10-r", tmp_path)
     with pytest.raises(Misuse, match="no dataset to build named `cifar10-q`") as error:
-        build("cifar10-q", tmp_path)
+        build_dataset("cifar10-q", tmp_path)
     assert "cifar10-r" in str(error.value.hint)

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.core.registry import registry
 from holdfast.datasets import load
-from holdfast.datasets.imagenet_classes import FOLDER, Answers, Classes, groups, names, scheme
+from holdfast.datasets.imagenet_classes import FOLDER, Classes, MapMode, class_scheme, groups, names
 
 SAMPLE = Path(__file__).parents[4] / "shared" / "imagenet-sample" / "labels.csv"
 COUNTS = {  # dataset classes and the ImageNet classes they are made of, as published
@@ -50,27 +50,29 @@ def test_every_list_states_its_source() -> None:
     assert set(get_args(Classes)) == {"all", *COUNTS}
 
 
-@pytest.mark.parametrize("how", get_args(Answers))
+@pytest.mark.parametrize("how", get_args(MapMode))
 @pytest.mark.parametrize("classes", get_args(Classes))
-def test_a_model_s_class_means_the_label_that_images_of_it_have(classes: Classes, how: Answers) -> None:
-    found = scheme(classes, how)
-    assert len(found.names) == found.answers.classes
+def test_a_model_s_class_means_the_label_that_images_of_it_have(classes: Classes, how: MapMode) -> None:
+    found = class_scheme(classes, how)
+    assert len(found.names) == found.label_map.classes
     number = {wnid: i for i, wnid in enumerate(names())}
     for wnid, label in found.labels.items():
-        assert found.answers.meaning(number[wnid]) == label
+        assert found.label_map.meaning(number[wnid]) == label
 
 
 def test_one_to_one_sets_answered_in_full_keep_the_model_s_own_numbers() -> None:
-    found = scheme("imagenet-a", "full")
-    assert found.answers.is_whole
+    found = class_scheme("imagenet-a", "full")
+    assert found.label_map.is_whole
     assert found.labels["n01498041"] == 6  # stingray
-    assert scheme("imagenet-a", "subset").labels["n01498041"] == 0
+    assert class_scheme("imagenet-a", "subset").labels["n01498041"] == 0
 
 
 def test_every_reference_names_a_set_that_can_be_asked_for(root: Path) -> None:
     from image_trees import write_tree
 
-    write_tree(root / "imagenet-a" / "imagenet-a", [f"{wnid}/a.jpg" for wnid in scheme("imagenet-a", "full").labels])
+    write_tree(
+        root / "imagenet-a" / "imagenet-a", [f"{wnid}/a.jpg" for wnid in class_scheme("imagenet-a", "full").labels]
+    )
     for how in ("subset", "full"):
         dataset = load(f"imagenet-a:answers={how},size=16,resize=16")
         assert dataset.card.reference == f"imagenet:classes=imagenet-a,answers={how},size=16,resize=16"

@@ -16,7 +16,7 @@ import pytest
 from holdfast.core.errors import HoldfastError
 from holdfast.datasets import mirrors
 from holdfast.datasets.downloads import Download, File, Form, Mirror, is_whole
-from holdfast.datasets.getting import get
+from holdfast.datasets.getting import get_files
 
 CONTENT = np.random.default_rng(0).bytes(700_000)
 OTHER = b"the other file"
@@ -60,7 +60,7 @@ def tool(folder: Path, name: str, script: str, monkeypatch: pytest.MonkeyPatch) 
 
 def test_files_with_addresses_of_their_own_are_unpacked_and_named(root: Path, web: Any) -> None:
     web.content = {"/x/a.gz": gzip.compress(CONTENT), "/x/b/c.gz": gzip.compress(OTHER)}
-    got = get(one(Mirror(f"{web.url}/x/{{name}}.gz")))
+    got = get_files(one(Mirror(f"{web.url}/x/{{name}}.gz")))
     assert got.mirror == f"{web.url}/x/{{name}}.gz"
     assert left(root) == {"a", "b/c"}
     assert (root / "one" / "a").read_bytes() == CONTENT
@@ -68,7 +68,7 @@ def test_files_with_addresses_of_their_own_are_unpacked_and_named(root: Path, we
 
 def test_an_archive_gives_the_wanted_members_and_no_others(root: Path, web: Any) -> None:
     web.content = {"/x.tar.gz": PACKAGE}
-    get(one(Mirror(f"{web.url}/x.tar.gz", "package/{name}", sha(PACKAGE))))
+    get_files(one(Mirror(f"{web.url}/x.tar.gz", "package/{name}", sha(PACKAGE))))
     assert left(root) == {"a", "b/c"}
     assert not list(root.parent.rglob("escape"))
 
@@ -79,37 +79,37 @@ def test_a_download_that_breaks_off_goes_on_where_it_stopped(root: Path, web: An
     download = one(Mirror(f"{web.url}/{{name}}"), files=FILES[:1])
     if breaks == [0]:  # nothing came: that is no progress, so the next call tries again
         with pytest.raises(HoldfastError, match="broke off after 0 of 700000 bytes"):
-            get(download)
-    get(download)
+            get_files(download)
+    get_files(download)
     assert (root / "one" / "a").read_bytes() == CONTENT
     starts = np.cumsum([0, *breaks])
     assert [wanted for _, wanted in web.asked] == [f"bytes={start}-" if start else None for start in starts]
 
 
 def test_a_later_call_takes_up_what_an_earlier_one_left(root: Path, web: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mirrors, "MOST_BREAKS", 1)
+    monkeypatch.setattr(mirrors, "MOST_RESUMES", 1)
     web.content, web.breaks = {"/a": CONTENT}, [123_456]
     download = one(Mirror(f"{web.url}/{{name}}"), files=FILES[:1])
     with pytest.raises(HoldfastError, match="broke off after 123456 of 700000 bytes"):
-        get(download)
+        get_files(download)
     assert {Path(name).suffix for name in left(root)} == {".part"}
-    get(download)
+    get_files(download)
     assert web.asked[-1] == ("/a", "bytes=123456-")
     assert left(root) == {"a"}
 
 
 def test_a_server_without_ranges_is_read_from_the_start(root: Path, web: Any) -> None:
     web.content, web.breaks, web.ranges = {"/a": CONTENT}, [1000], False
-    get(one(Mirror(f"{web.url}/{{name}}"), files=FILES[:1]))
+    get_files(one(Mirror(f"{web.url}/{{name}}"), files=FILES[:1]))
     assert (root / "one" / "a").read_bytes() == CONTENT
 
 
 def broken_off(root: Path, download: Download, part: bytes) -> None:
     """Leaves `part` as what an earlier call had downloaded."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mirrors, "MOST_BREAKS", 1)
+        patch.setattr(mirrors, "MOST_RESUMES", 1)
         with pytest.raises(HoldfastError, match="broke off"):
-            get(download)
+            get_files(download)
     next((root / "one").glob("*.part")).write_bytes(part)
 
 
@@ -118,7 +118,7 @@ def test_a_part_that_is_whole_already_or_too_long_does_no_harm(root: Path, web: 
     web.content, web.breaks = {"/a": CONTENT}, [100]
     download = one(Mirror(f"{web.url}/{{name}}"), files=FILES[:1])
     broken_off(root, download, part)
-    get(download)
+    get_files(download)
     assert (root / "one" / "a").read_bytes() == CONTENT
 
 
@@ -127,16 +127,16 @@ def test_a_stale_part_is_caught_by_the_checksum_and_nothing_of_it_kept(root: Pat
     download = one(Mirror(f"{web.url}/{{name}}"), files=FILES[:1])
     broken_off(root, download, b"stale" * 100)
     with pytest.raises(HoldfastError, match="wrong checksum"):
-        get(download)
+        get_files(download)
     assert left(root) == set()
-    get(download)
+    get_files(download)
     assert (root / "one" / "a").read_bytes() == CONTENT
 
 
 def test_mirrors_are_tried_in_turn_until_one_has_the_right_content(root: Path, web: Any) -> None:
     web.content = {"/wrong/a": b"tampered", "/right/a": CONTENT, "/never/a": CONTENT}
     places = [Mirror(f"{web.url}/{name}/{{name}}") for name in ("gone", "wrong", "right", "never")]
-    assert get(one(*places, files=FILES[:1])).mirror == places[2].where
+    assert get_files(one(*places, files=FILES[:1])).mirror == places[2].where
     assert [path for path, _ in web.asked] == ["/gone/a", "/wrong/a", "/right/a"]
 
 
@@ -144,14 +144,14 @@ def test_forms_are_tried_in_turn_too(root: Path, web: Any) -> None:
     web.content = {"/c": OTHER}
     first = Form(FILES[:1], (Mirror(f"{web.url}/{{name}}"),))
     second = Form((File("c", sha(OTHER)),), (Mirror(f"{web.url}/{{name}}"),))
-    get(Download("one", (first, second)))
+    get_files(Download("one", (first, second)))
     assert left(root) == {"c"}
 
 
 def test_a_wrong_checksum_keeps_nothing_and_says_both(root: Path, web: Any) -> None:
     web.content = {"/a": b"tampered", "/b/c": OTHER}
     with pytest.raises(HoldfastError) as error:
-        get(one(Mirror(f"{web.url}/{{name}}")))
+        get_files(one(Mirror(f"{web.url}/{{name}}")))
     assert sha(CONTENT) in error.value.problem
     assert sha(b"tampered") in error.value.problem
     assert left(root) == set()
@@ -160,7 +160,7 @@ def test_a_wrong_checksum_keeps_nothing_and_says_both(root: Path, web: Any) -> N
 def test_one_wrong_file_of_several_keeps_none_of_them(root: Path, web: Any) -> None:
     web.content = {"/a": CONTENT, "/b/c": b"tampered"}
     with pytest.raises(HoldfastError, match="b/c has a wrong checksum"):
-        get(one(Mirror(f"{web.url}/{{name}}")))
+        get_files(one(Mirror(f"{web.url}/{{name}}")))
     assert left(root) == set()
 
 
@@ -168,18 +168,18 @@ def test_a_file_may_be_known_by_the_checksum_of_its_packed_form_alone(root: Path
     packed = gzip.compress(CONTENT)
     web.content = {"/x.tar.gz": packed}
     form = Form((File("x.tar", ""),), (Mirror(f"{web.url}/{{name}}.gz", checksum=sha(packed)),))
-    get(Download("one", (form,)))
+    get_files(Download("one", (form,)))
     assert (root / "one" / "x.tar").read_bytes() == CONTENT
     web.content = {"/x.tar.gz": gzip.compress(OTHER)}
     with pytest.raises(HoldfastError, match="wrong checksum: expected sha256:"):
-        get(Download("one", (form,)), force=True)
+        get_files(Download("one", (form,)), force=True)
     assert (root / "one" / "x.tar").read_bytes() == CONTENT
 
 
 def test_a_wrong_archive_is_not_even_opened(root: Path, web: Any) -> None:
     web.content = {"/x.tar.gz": PACKAGE}
     with pytest.raises(HoldfastError, match="wrong checksum: expected md5:00, got md5:"):
-        get(one(Mirror(f"{web.url}/x.tar.gz", "package/{name}", "md5:00")))
+        get_files(one(Mirror(f"{web.url}/x.tar.gz", "package/{name}", "md5:00")))
     assert left(root) == set()
 
 
@@ -194,34 +194,34 @@ def test_a_wrong_archive_is_not_even_opened(root: Path, web: Any) -> None:
 def test_a_broken_archive_is_what_its_mirror_said(root: Path, web: Any, archive: bytes, said: str) -> None:
     web.content = {"/x.tgz": archive}
     with pytest.raises(HoldfastError, match=rf"{web.url}/x\.tgz: .*{said}"):
-        get(one(Mirror(f"{web.url}/x.tgz", "package/{name}")))
+        get_files(one(Mirror(f"{web.url}/x.tgz", "package/{name}")))
     assert left(root) == set()
 
 
 def test_a_file_that_was_right_survives_a_failed_force(root: Path, web: Any) -> None:
     web.content = {"/a": CONTENT}
     download = one(Mirror(f"{web.url}/{{name}}"), files=FILES[:1])
-    get(download)
+    get_files(download)
     web.content = {"/a": b"tampered"}
     with pytest.raises(HoldfastError):
-        get(download, force=True)
+        get_files(download, force=True)
     assert is_whole(download)
 
 
 def test_what_is_here_and_right_is_not_fetched_again_and_what_is_damaged_is(root: Path, web: Any) -> None:
     web.content = {"/a": CONTENT}
     download = one(Mirror(f"{web.url}/{{name}}"), files=FILES[:1])
-    assert get(download).mirror is not None
-    assert get(download).mirror is None
+    assert get_files(download).mirror is not None
+    assert get_files(download).mirror is None
     assert len(web.asked) == 1
     (root / "one" / "a").write_bytes(b"damaged")
-    assert get(download).mirror is not None
+    assert get_files(download).mirror is not None
     assert is_whole(download)
 
 
 def test_all_failing_is_one_error_with_what_each_mirror_said(root: Path, web: Any) -> None:
     with pytest.raises(HoldfastError) as error:
-        get(one(Mirror(f"{web.url}/{{name}}"), Mirror("http://127.0.0.1:1/{name}"), files=FILES[:1]))
+        get_files(one(Mirror(f"{web.url}/{{name}}"), Mirror("http://127.0.0.1:1/{name}"), files=FILES[:1]))
     said = error.value.problem.splitlines()
     assert len(said) == 3
     assert "answered 404" in said[1]
@@ -236,17 +236,17 @@ def test_offline_asks_nobody_and_says_so(root: Path, web: Any, by: str, monkeypa
     web.content = {"/a": CONTENT}
     download = one(Mirror(f"{web.url}/{{name}}"), files=FILES[:1])
     with pytest.raises(HoldfastError, match="network must not be used"):
-        get(download, offline=by == "option")
+        get_files(download, offline=by == "option")
     assert web.asked == []
     (root / "one").mkdir(parents=True)
     (root / "one" / "a").write_bytes(CONTENT)
-    assert get(download, offline=True).mirror is None
+    assert get_files(download, offline=True).mirror is None
 
 
 def test_npm_packs_a_tarball_and_never_installs(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "package").write_bytes(PACKAGE)
     tool(tmp_path / "bin", "npm", f"cp {tmp_path}/package pkg-1.0.0.tgz", monkeypatch)
-    got = get(one(Mirror("npm:pkg@1.0.0", "package/{name}", sha(PACKAGE))))
+    got = get_files(one(Mirror("npm:pkg@1.0.0", "package/{name}", sha(PACKAGE))))
     assert got.mirror == "npm:pkg@1.0.0"
     assert left(root) == {"a", "b/c"}
     assert (tmp_path / "bin" / "npm.log").read_text().startswith("pack pkg@1.0.0 --ignore-scripts")
@@ -259,10 +259,10 @@ def test_a_debian_package_is_downloaded_and_unpacked(
     tool(tmp_path / "bin", "apt-get", "echo deb > pkg_1_all.deb", monkeypatch)
     unpack = f"mkdir -p content/usr/share/b && cp {tmp_path}/c.gz content/usr/share/b/c.gz"
     tool(tmp_path / "bin", "dpkg-deb", unpack, monkeypatch)
-    get(one(Mirror("deb:pkg", "usr/share/{name}.gz"), files=FILES[1:]))
+    get_files(one(Mirror("deb:pkg", "usr/share/{name}.gz"), files=FILES[1:]))
     assert left(root) == {"b/c"}
     with pytest.raises(HoldfastError, match=r"the package has no usr/share/a\.gz"):
-        get(one(Mirror("deb:pkg", "usr/share/{name}.gz")))
+        get_files(one(Mirror("deb:pkg", "usr/share/{name}.gz")))
 
 
 def test_a_tool_that_is_missing_or_fails_is_what_its_mirror_said(
@@ -271,7 +271,7 @@ def test_a_tool_that_is_missing_or_fails_is_what_its_mirror_said(
     tool(tmp_path / "bin", "npm", "echo first; echo 'code E404' >&2; exit 1", monkeypatch)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     with pytest.raises(HoldfastError) as error:
-        get(one(Mirror("npm:pkg@1", "{name}"), Mirror("deb:pkg", "{name}")))
+        get_files(one(Mirror("npm:pkg@1", "{name}"), Mirror("deb:pkg", "{name}")))
     assert "`npm pack` failed: code E404" in error.value.problem
     assert "needs `apt-get`, which is not installed" in error.value.problem
     assert left(root) == set()
@@ -280,7 +280,7 @@ def test_a_tool_that_is_missing_or_fails_is_what_its_mirror_said(
 def test_progress_rises_to_the_whole(root: Path, web: Any) -> None:
     web.content, web.breaks = {"/a": CONTENT}, [300_000]
     seen: list[tuple[int, int | None]] = []
-    get(
+    get_files(
         one(Mirror(f"{web.url}/{{name}}"), files=FILES[:1]),
         progress=lambda what, done, total: seen.append((done, total)),
     )
@@ -292,7 +292,7 @@ def test_progress_rises_to_the_whole(root: Path, web: Any) -> None:
 def test_two_who_want_the_same_take_turns_and_fetch_once(root: Path, web: Any) -> None:
     web.content = {"/a": CONTENT}
     download = one(Mirror(f"{web.url}/{{name}}"), files=FILES[:1])
-    threads = [threading.Thread(target=get, args=(download,)) for _ in range(4)]
+    threads = [threading.Thread(target=get_files, args=(download,)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -303,7 +303,7 @@ def test_two_who_want_the_same_take_turns_and_fetch_once(root: Path, web: Any) -
 
 def _killed_before_the_rename(download: Download) -> None:
     Path.replace = lambda self, target: os._exit(9)  # type: ignore[method-assign,assignment]
-    get(download)
+    get_files(download)
 
 
 def test_a_process_killed_before_the_rename_leaves_no_file_under_its_name(root: Path, web: Any) -> None:
@@ -314,5 +314,5 @@ def test_a_process_killed_before_the_rename_leaves_no_file_under_its_name(root: 
     process.join()
     assert process.exitcode == 9
     assert not (root / "one" / "a").exists()
-    assert get(download).mirror is not None
+    assert get_files(download).mirror is not None
     assert left(root) == {"a"}

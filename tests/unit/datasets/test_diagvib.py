@@ -90,11 +90,11 @@ def test_fully_saturated_colours_are_those_of_the_standard_library() -> None:
 
 
 def test_test_environments_shift_one_factor_more_each_time() -> None:
-    tests = [environments.environment(f"test{i}").factors for i in range(6)]
+    tests = [environments.named_environment(f"test{i}").factors for i in range(6)]
     assert [sum(a != b for a, b in zip(tests[0], shifted, strict=True)) for shifted in tests] == [0, 1, 2, 3, 4, 5]
     assert str(tests[0]) == "red, bright, blank, centre, normal"
     assert str(tests[5]) == "blue, brighter, tiles, lower centre, larger"
-    assert [environments.environment(f"train{i}").factors for i in (0, 1)] == tests[:2]
+    assert [environments.named_environment(f"train{i}").factors for i in (0, 1)] == tests[:2]
 
 
 def test_paired_environments_show_the_same_digit_under_the_same_id() -> None:
@@ -153,9 +153,9 @@ def test_an_opportunity_is_a_number_of_shapes_in_both_environments(opportunity: 
 
 def test_the_shortcut_is_the_factor_in_which_the_source_environments_differ() -> None:
     for shortcut in ("hue", "position"):
-        pair = [environments.environment(f"idval{i}", shortcut=shortcut).factors for i in (0, 1)]  # type: ignore[arg-type]
+        pair = [environments.named_environment(f"idval{i}", shortcut=shortcut).factors for i in (0, 1)]  # type: ignore[arg-type]
         assert [field for field in Factors._fields if getattr(pair[0], field) != getattr(pair[1], field)] == [shortcut]
-    most = [environments.environment(f"maxmixval{i}").factors for i in (0, 1)]
+    most = [environments.named_environment(f"maxmixval{i}").factors for i in (0, 1)]
     assert all(a != b for a, b in zip(*most, strict=True))
 
 
@@ -210,7 +210,7 @@ def test_a_source_of_floats_gives_the_images_of_its_bytes(tmp_path) -> None:
     ("options", "said"),
     [
         ("env=test7", "no environment of diagvib named `test7`"),
-        ("env=[1,2,3]", "five places"),
+        ("env=[1,2,3]", "five indices"),
         ("env=[9,0,0,0,0]", "hue 0 to 5"),
         ("shapes=[4,4]", "names one twice"),
         ("shapes=[4,12]", "labels of the source"),

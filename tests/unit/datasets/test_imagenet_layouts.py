@@ -12,7 +12,7 @@ from holdfast.conformance import check_dataset
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.datasets import load
 from holdfast.datasets.imagenet import classes_in
-from holdfast.datasets.imagenet_classes import groups, names, scheme
+from holdfast.datasets.imagenet_classes import class_scheme, groups, names
 
 WNIDS = tuple(names())
 FEW = "imagenet:size=8,resize=8"
@@ -112,7 +112,7 @@ def test_classes_of_a_shifted_set_are_taken_with_labels_its_way(root: Path) -> N
     by_wnid = dict(zip([name.partition("/")[0] for name in merged.ids], merged.labels.tolist(), strict=True))
     chair = list(groups("objectnet")).index("chair")
     assert [by_wnid[wnid] for wnid in groups("objectnet")["chair"]] == [chair] * 3
-    assert merged.card.answers == scheme("objectnet", "subset").answers
+    assert merged.card.answers == class_scheme("objectnet", "subset").label_map
 
 
 def test_a_list_of_ids_chooses_in_its_own_order(root: Path, tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_list_of_ids_chooses_in_its_own_order(root: Path, tmp_path: Path) -> N
     ("lines", "said"),
     [
         (["n01440764/nowhere.JPEG"], "1 of the 1 images in .* are not in .*, `n01440764/nowhere.JPEG` first"),
-        ([IDS[0], IDS[1], IDS[0]], f"the id `{IDS[0]}` stands twice"),
+        ([IDS[0], IDS[1], IDS[0]], f"the id `{IDS[0]}` appears twice"),
         ([""], "lists no images"),
     ],
 )
@@ -157,7 +157,7 @@ def test_training_images_alone_are_a_wrong_layout(root: Path) -> None:
 
 def test_flat_images_without_a_list_are_an_error(root: Path) -> None:
     flat(root)
-    with pytest.raises(HoldfastError, match="lie flat, and no list tells their classes") as error:
+    with pytest.raises(HoldfastError, match="are in no class folders, and no list names their classes") as error:
         load(FEW)
     assert "val_map.txt" in str(error.value.hint)
 

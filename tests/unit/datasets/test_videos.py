@@ -12,7 +12,7 @@ from image_trees import write_tree
 from holdfast.conformance import check_dataset
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.datasets import load
-from holdfast.datasets.imagenet_classes import scheme
+from holdfast.datasets.imagenet_classes import class_scheme
 from holdfast.metrics.frames import frame_of
 
 SMALL = "size=8,resize=8"
@@ -59,7 +59,7 @@ def test_classes_are_answered_by_the_largest_or_by_the_sum(root: Path) -> None:
     write_vid(root)
     for how in ("subset", "sum"):
         card = load(f"imagenet-vid-robust:answers={how},{SMALL}").card
-        assert card.answers == scheme("imagenet-vid-robust", how).answers
+        assert card.answers == class_scheme("imagenet-vid-robust", how).label_map
         assert card.reference == f"imagenet:classes=imagenet-vid-robust,answers={how},{SMALL}"
 
 

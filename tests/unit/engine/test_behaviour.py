@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.core.labels import merged
-from holdfast.engine.behaviour import alike, known_behaviours, probed
+from holdfast.engine.behaviour import alike, behaviour_probe, known_behaviours
 from holdfast.engine.evaluate import Outcome, evaluate
-from holdfast.engine.watch import Silent
+from holdfast.engine.watch import SilentWatcher
 from holdfast.models import load, wrap
-from holdfast.models.label_mapped import answering
+from holdfast.models.label_mapped import with_label_map
 from holdfast.store import Store
 
 DATA = "fashion-mnist-2k"
@@ -37,7 +37,7 @@ class Scaled(nn.Module):
         return self.net(images) * self.scale
 
 
-class Notes(Silent):
+class Notes(SilentWatcher):
     def __init__(self) -> None:
         self.notes: list[str] = []
 
@@ -45,8 +45,8 @@ class Notes(Silent):
         self.notes.append(text)
 
 
-def run(model: object, store: Store, watcher: Silent | None = None, scenario: str = DATA) -> Outcome:
-    (outcome,) = evaluate(model, scenario, store=store, samples=60, pictures=0, watcher=watcher or Silent())  # type: ignore[arg-type]
+def run(model: object, store: Store, watcher: SilentWatcher | None = None, scenario: str = DATA) -> Outcome:
+    (outcome,) = evaluate(model, scenario, store=store, samples=60, pictures=0, watcher=watcher or SilentWatcher())  # type: ignore[arg-type]
     assert outcome.rows is not None, outcome.error
     return outcome
 
@@ -89,8 +89,8 @@ def test_training_on_after_wrapping_is_seen(store: Store) -> None:
 def test_the_label_map_is_part_of_the_run(store: Store) -> None:
     model = wrap(net(), name="mine", classes=10, channels=1)
     groups = [[i] for i in range(10)]
-    forwards = run(answering(model, merged(10, groups, words="own")), store)
-    backwards = run(answering(model, merged(10, groups[::-1], words="own")), store)
+    forwards = run(with_label_map(model, merged(10, groups, words="own")), store)
+    backwards = run(with_label_map(model, merged(10, groups[::-1], words="own")), store)
     assert backwards.fresh
     assert backwards.rows.correct.mean() < 0.3 < 0.8 < forwards.rows.correct.mean()  # type: ignore[union-attr]
 
@@ -138,7 +138,7 @@ def test_another_batch_size_is_the_same_behaviour(size: int) -> None:
         return torch.cat([model(part) for part in given.split(size)])  # type: ignore[no-untyped-call]
 
     in_parts.card = model.card  # type: ignore[attr-defined]
-    assert alike(probed(model, images), probed(in_parts, images))  # type: ignore[arg-type]
+    assert alike(behaviour_probe(model, images), behaviour_probe(in_parts, images))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("factor", [1.002, 0.99, -1.0, 1e6])
@@ -149,7 +149,7 @@ def test_small_and_large_changes_of_the_logits_are_another_behaviour(factor: flo
         return model(given) * factor
 
     changed.card = model.card  # type: ignore[attr-defined]
-    assert not alike(probed(model, images), probed(changed, images))  # type: ignore[arg-type]
+    assert not alike(behaviour_probe(model, images), behaviour_probe(changed, images))  # type: ignore[arg-type]
 
 
 def test_python_says_when_rows_are_used_again(store: Store, capsys: pytest.CaptureFixture[str]) -> None:

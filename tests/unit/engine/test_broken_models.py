@@ -11,7 +11,7 @@ import torch
 
 from holdfast.core.registry import registry
 from holdfast.engine.evaluate import evaluate
-from holdfast.engine.jobs import flags_on, trials_on
+from holdfast.engine.trials import flags_on, trials_on
 from holdfast.models import TorchClassifier, load, wrap
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))

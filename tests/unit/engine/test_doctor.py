@@ -12,15 +12,15 @@ from typer.testing import CliRunner
 
 from holdfast.cli.app import app
 from holdfast.core.suites import suites
-from holdfast.engine import doctor
-from holdfast.engine.doctor import Use, examined, fitness, needed_package, optional_package, place
+from holdfast.engine import diagnosis
+from holdfast.engine.diagnosis import Use, examined, fitness, needed_package, optional_package, store_state
 
 
 @pytest.fixture(autouse=True)
 def own_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A data folder with nothing in it."""
     monkeypatch.setenv("HOLDFAST_DATA", str(tmp_path / "data"))
-    monkeypatch.setattr(doctor, "USES", {"duckdb": doctor.USES["duckdb"]})
+    monkeypatch.setattr(diagnosis, "USES", {"duckdb": diagnosis.USES["duckdb"]})
     return tmp_path / "data"
 
 
@@ -83,7 +83,7 @@ def test_a_package_that_is_missing_is_no_problem_and_one_that_cannot_be_imported
 def test_a_needed_package_that_is_broken_ends_the_look_and_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor, "NEEDED", ("numpy", "no_such_package"))
+    monkeypatch.setattr(diagnosis, "NEEDED", ("numpy", "no_such_package"))
     found = examined(str(tmp_path))
     assert found.suites == ()
     assert found.problems == ["`no_such_package` cannot be imported: No module named 'no_such_package'"]
@@ -94,19 +94,19 @@ def test_a_needed_package_that_is_broken_ends_the_look_and_the_command(
 
 def test_a_store_that_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
-    assert "cannot be written" in (place(str(tmp_path / "file" / "store")).problem or "")
-    assert place(f"memory://doctor-{tmp_path.name}").problem is None
-    assert place("no-such-protocol://x").problem is not None
+    assert "cannot be written" in (store_state(str(tmp_path / "file" / "store")).problem or "")
+    assert store_state(f"memory://doctor-{tmp_path.name}").problem is None
+    assert store_state("no-such-protocol://x").problem is not None
     (tmp_path / "store").mkdir()
-    sound = place(str(tmp_path / "store"))
+    sound = store_state(str(tmp_path / "store"))
     assert (sound.problem, sound.runs) == (None, 0)
     assert sound.free is not None
     assert os.listdir(tmp_path / "store") == [], "the trial is cleared away"  # noqa: PTH208
 
 
 def test_a_damaged_bundled_dataset_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "is_whole", lambda download: False)
-    problems = [data.problem for data in doctor.datasets() if data.problem is not None]
+    monkeypatch.setattr(diagnosis, "is_whole", lambda download: False)
+    problems = [data.problem for data in diagnosis.datasets() if data.problem is not None]
     assert problems == ["the bundled files of `fashion-mnist-2k` are damaged: install holdfast again"]
 
 

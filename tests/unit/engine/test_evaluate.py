@@ -17,10 +17,10 @@ from holdfast.core.types import Score
 from holdfast.engine import evaluate as evaluate_module
 from holdfast.engine import jobs
 from holdfast.engine.evaluate import evaluate
-from holdfast.engine.jobs import Wanted, Workshop
-from holdfast.engine.loading import Shard
+from holdfast.engine.jobs import ModelLoader, RunOptions
 from holdfast.engine.measure import measure
-from holdfast.engine.watch import Silent
+from holdfast.engine.shards import Shard
+from holdfast.engine.watch import SilentWatcher
 from holdfast.models import wrap
 from holdfast.store import Rows, Store
 
@@ -71,8 +71,10 @@ def test_rows_do_not_depend_on_the_batch_size(scenario: str, tmp_path: Path) -> 
 
 
 def test_rows_and_noise_do_not_depend_on_the_order_of_samples() -> None:
-    job = Workshop(CPU).job(registry.bind("model", MODEL), registry.scenario(CHANGED), Wanted())
-    noisy = Workshop(CPU).job(registry.bind("model", MODEL), registry.scenario(CHANGED.rsplit("+", 1)[0]), Wanted())
+    job = ModelLoader(CPU).job(registry.bind("model", MODEL), registry.scenario(CHANGED), RunOptions())
+    noisy = ModelLoader(CPU).job(
+        registry.bind("model", MODEL), registry.scenario(CHANGED.rsplit("+", 1)[0]), RunOptions()
+    )
     index = np.arange(60)
     mixed = np.random.default_rng(0).permutation(60)
     for each, bitwise in ((noisy, True), (job, False)):
@@ -87,7 +89,7 @@ def test_rows_and_noise_do_not_depend_on_the_order_of_samples() -> None:
 def test_two_workers_halves_merge_to_the_whole(store: Store, tmp_path: Path) -> None:
     """Two workers measure half of the shards each, with other batch sizes; the third finds nothing left to do."""
     whole = rows_of(MODEL, CHANGED, store=str(tmp_path / "whole"), samples=120, pictures=0)
-    job = Workshop(CPU).job(registry.bind("model", MODEL), registry.scenario(CHANGED), Wanted(samples=120))
+    job = ModelLoader(CPU).job(registry.bind("model", MODEL), registry.scenario(CHANGED), RunOptions(samples=120))
     from holdfast.store.rows import to_rows
 
     for half, width in ((job.order[::2], 13), (job.order[1::2], 64)):
@@ -99,7 +101,7 @@ def test_two_workers_halves_merge_to_the_whole(store: Store, tmp_path: Path) -> 
     assert ties(whole, merged) == 0
 
 
-class Counting(Silent):
+class Counting(SilentWatcher):
     """Counts measured samples; can stop a run in the middle, as Ctrl-C does."""
 
     def __init__(self, stop_after: int | None = None) -> None:

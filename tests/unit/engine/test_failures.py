@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from holdfast.core.errors import HoldfastWarning
 from holdfast.engine.evaluate import evaluate
-from holdfast.engine.watch import Silent
+from holdfast.engine.watch import SilentWatcher
 from holdfast.models import wrap
 from holdfast.store import Rows, Store
 from holdfast.store.files import NoRoom
@@ -33,7 +33,7 @@ def rows_of(*args: object, **more: object) -> Rows:
     return outcome.rows
 
 
-class Notes(Silent):
+class Notes(SilentWatcher):
     """Keeps what a run says."""
 
     def __init__(self) -> None:

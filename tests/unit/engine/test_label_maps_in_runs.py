@@ -17,7 +17,7 @@ from holdfast.core.registry import registry
 from holdfast.datasets.in_memory import InMemory, in_memory, numbered
 from holdfast.engine.evaluate import evaluate
 from holdfast.engine.gallery import explain
-from holdfast.engine.jobs import Wanted, Workshop
+from holdfast.engine.jobs import ModelLoader, RunOptions
 from holdfast.engine.plan import plan
 from holdfast.models import TorchClassifier
 from holdfast.store import Store
@@ -45,7 +45,7 @@ def mapped(monkeypatch: pytest.MonkeyPatch) -> None:
 
     registry.entries("dataset")
     parameters = (module.Parameter("answers", str, module.REQUIRED, False),)
-    entry = module.Entry("dataset", "mapped", make, 1, "", (), parameters)
+    entry = module.Component("dataset", "mapped", make, 1, "", (), parameters)
     monkeypatch.setitem(registry.found["dataset"], "mapped", entry)
 
 
@@ -57,15 +57,15 @@ def store(tmp_path: Path) -> Store:
 MODEL = "fashion-standard"
 
 
-def raw_logits(workshop: Workshop) -> torch.Tensor:
-    _, model = workshop.model(registry.bind("model", MODEL))
+def raw_logits(loader: ModelLoader) -> torch.Tensor:
+    _, model = loader.model(registry.bind("model", MODEL))
     with torch.no_grad():
         return model(dataset(None).images(range(40)).pixels / 255)
 
 
 @pytest.mark.usefixtures("mapped")
 def test_rows_hold_mapped_answers_and_say_how_they_came_about(store: Store) -> None:
-    own = raw_logits(Workshop(torch.device("cpu"))).numpy()
+    own = raw_logits(ModelLoader(torch.device("cpu"))).numpy()
     expected = {
         "subset": own[:, [7, 2, 5]],
         "merged": np.stack([own[:, :3].max(1), own[:, 3:5].max(1), own[:, 5:].max(1)], axis=1),
@@ -103,10 +103,10 @@ def test_a_plan_counts_mapped_runs_like_any_other(store: Store) -> None:
 
 @pytest.mark.usefixtures("mapped")
 def test_another_map_is_another_run_and_a_model_is_mapped_once(linear: Callable[..., TorchClassifier]) -> None:
-    workshop, wanted = Workshop(torch.device("cpu")), Wanted()
+    loader, options = ModelLoader(torch.device("cpu")), RunOptions()
     model = linear(classes=10, size=28)
     scenarios = [registry.scenario(f"mapped:answers={name}") for name in ("subset", "subset", "merged", "whole")]
-    jobs = [workshop.job(model, scenario, wanted) for scenario in scenarios]
+    jobs = [loader.job(model, scenario, options) for scenario in scenarios]
     assert jobs[0].model is jobs[1].model
     assert jobs[3].model is model, "all classes in order need no map"
     assert len({job.run.key for job in jobs}) == 3

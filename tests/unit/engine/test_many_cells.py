@@ -17,10 +17,10 @@ from holdfast.core.suites import expanded
 from holdfast.core.types import Dataset, Images
 from holdfast.engine.device import pick_device
 from holdfast.engine.evaluate import evaluate
-from holdfast.engine.jobs import Wanted, Workshop
-from holdfast.engine.memory import Remembering, Said
+from holdfast.engine.jobs import ModelLoader, RunOptions
 from holdfast.engine.order import evenly
-from holdfast.engine.watch import Expected, Horizon, Silent
+from holdfast.engine.shards import ImageCache, LogitCache
+from holdfast.engine.watch import Expected, SilentWatcher, TimeLeft
 from holdfast.store import Store
 
 CLEAN = "fashion-mnist-2k"
@@ -71,9 +71,9 @@ class Slow:
 
 
 def test_slowly_decoded_images_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.engine.memory.SLOW", 0.0)
+    monkeypatch.setattr("holdfast.engine.shards.SLOW", 0.0)
     slow = Slow(torch.arange(6, dtype=torch.uint8)[:, None, None, None])
-    kept = Remembering(slow)
+    kept = ImageCache(slow)
     for _ in range(3):
         assert kept.images([1, 3]).pixels.flatten().tolist() == [1, 3]
     assert kept.images([3, 1]).pixels.flatten().tolist() == [3, 1]
@@ -82,17 +82,17 @@ def test_slowly_decoded_images_are_read_once(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_what_does_not_fit_or_is_quickly_read_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = Slow(torch.zeros(4, 1, 2, 2, dtype=torch.uint8))
-    quick = Remembering(slow)
+    quick = ImageCache(slow)
     for limit, most, reads in ((1e9, 1 << 20, 2), (0.0, 7, 4)):
-        monkeypatch.setattr("holdfast.engine.memory.SLOW", limit)
-        quick = Remembering(slow, most=most)
+        monkeypatch.setattr("holdfast.engine.shards.SLOW", limit)
+        quick = ImageCache(slow, most=most)
         for _ in range(2):
             quick.images([0, 1])
         assert slow.reads == reads
 
 
 def test_what_was_said_is_recalled_whole_or_not_at_all() -> None:
-    said = Said(most=64)
+    said = LogitCache(most=64)
     said.keep(("a",), ["x", "y"], torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
     recalled = said.recall(("a",), ["y", "x"], torch.device("cpu"))
     assert recalled is not None
@@ -120,18 +120,18 @@ def test_rows_are_the_same_with_a_shared_clean_pass(attack: str, tmp_path: Path)
 
 
 def test_a_clean_pass_is_shared_within_a_model_only(tmp_path: Path) -> None:
-    workshop, store = Workshop(pick_device("cpu")), Store(str(tmp_path))
-    first = workshop.job(registry.bind("model", "fashion-standard"), registry.scenario(CLEAN), Wanted(samples=4))
+    loader, store = ModelLoader(pick_device("cpu")), Store(str(tmp_path))
+    first = loader.job(registry.bind("model", "fashion-standard"), registry.scenario(CLEAN), RunOptions(samples=4))
     assert first.said is not None
     first.said.keep(("somewhere",), ["x"], torch.ones(1, 10))
-    workshop.job(registry.bind("model", "fashion-standard"), registry.scenario(ATTACKED), Wanted(samples=4))
+    loader.job(registry.bind("model", "fashion-standard"), registry.scenario(ATTACKED), RunOptions(samples=4))
     assert first.said.kept
-    workshop.job(registry.bind("model", "fashion-at-linf"), registry.scenario(ATTACKED), Wanted(samples=4))
+    loader.job(registry.bind("model", "fashion-at-linf"), registry.scenario(ATTACKED), RunOptions(samples=4))
     assert not first.said.kept
     assert not store.footers()
 
 
-class Told(Silent):
+class Told(SilentWatcher):
     """Keeps what it hears."""
 
     def __init__(self) -> None:
@@ -163,19 +163,19 @@ def test_absent_data_is_said_once_and_the_rest_runs(tmp_path: Path, monkeypatch:
 def test_the_time_left_follows_the_pace_of_plain_and_attacked_runs() -> None:
     now = 0.0
     runs = [Expected("a", 100), Expected("b", 100), Expected("c", 100, 11, 10), Expected("d", 50, 11, 10)]
-    horizon = Horizon(runs, clock=lambda: now)
-    assert horizon.seconds is None
+    time_left = TimeLeft(runs, clock=lambda: now)
+    assert time_left.seconds is None
     now = 10.0
-    horizon.did("a", 100)
-    assert horizon.seconds is None  # attacks are to come, and may take any time
-    horizon.did("b", 40, timed=False)
+    time_left.did("a", 100)
+    assert time_left.seconds is None  # attacks are to come, and may take any time
+    time_left.did("b", 40, timed=False)
     now = 20.0  # 100 attacked samples took no longer than the clean ones
-    horizon.did("c", 100)
-    assert horizon.seconds == pytest.approx(0.1 * 60 + 10.0 / 100 * 50)
+    time_left.did("c", 100)
+    assert time_left.seconds == pytest.approx(0.1 * 60 + 10.0 / 100 * 50)
 
 
 def test_the_time_left_is_never_negative() -> None:
-    horizon = Horizon([Expected("a", 10)], clock=iter(np.arange(9.0)).__next__)
+    time_left = TimeLeft([Expected("a", 10)], clock=iter(np.arange(9.0)).__next__)
     for _ in range(3):
-        horizon.did("a", 10)
-    assert horizon.seconds == 0
+        time_left.did("a", 10)
+    assert time_left.seconds == 0

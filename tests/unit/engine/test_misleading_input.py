@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse
 from holdfast.core.registry import registry
+from holdfast.engine.behaviour import gives_gradients
 from holdfast.engine.evaluate import evaluate
-from holdfast.engine.forward_only import gives_gradients
-from holdfast.engine.jobs import Wanted
+from holdfast.engine.flags import radius_flags
+from holdfast.engine.jobs import RunOptions
 from holdfast.engine.plan import plan
-from holdfast.engine.radii import radius_flags
 from holdfast.models import wrap
 from holdfast.store import Store
 
@@ -194,7 +194,7 @@ def test_a_gradient_that_flows_is_seen(linear: Callable[..., object]) -> None:
 )
 def test_numbers_that_no_array_can_hold_are_refused(words: dict[str, int]) -> None:
     with pytest.raises(Misuse) as caught:
-        Wanted(**words)  # type: ignore[arg-type]
+        RunOptions(**words)  # type: ignore[arg-type]
     assert len(str(caught.value)) < 300
 
 

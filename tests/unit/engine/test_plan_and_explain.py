@@ -19,9 +19,9 @@ from holdfast.core.registry import registry
 from holdfast.engine.device import Width, device_name, is_out_of_memory, pick_device
 from holdfast.engine.evaluate import evaluate
 from holdfast.engine.gallery import explain, most_wrong
-from holdfast.engine.jobs import Wanted, command
-from holdfast.engine.loading import shards_ahead
+from holdfast.engine.jobs import RunOptions, command
 from holdfast.engine.plan import plan, recorded_plan
+from holdfast.engine.shards import shards_ahead
 from holdfast.models import wrap
 from holdfast.store import Rows, Store
 
@@ -35,25 +35,25 @@ def store(tmp_path: Path) -> Store:
 
 
 def test_a_plan_counts_passes_and_knows_what_is_done(store: Store) -> None:
-    wanted = Wanted(samples=40)
-    before = plan([MODEL], SCENARIOS, store=store, wanted=wanted)
+    options = RunOptions(samples=40)
+    before = plan([MODEL], SCENARIOS, store=store, options=options)
     assert [run.state for run in before] == ["to do"] * 3
     assert [(run.cost.forwards, run.cost.backwards) for run in before] == [(1, 0), (1, 0), (10, 6)]
     assert all(run.seconds is not None and run.seconds > 0 for run in before)
     outcomes = evaluate(MODEL, SCENARIOS[:2], store=store, samples=40)
-    after = plan([MODEL], SCENARIOS, store=store, wanted=wanted)
+    after = plan([MODEL], SCENARIOS, store=store, options=options)
     assert [run.state for run in after] == ["done", "done", "to do"]
     assert all(outcome.error is None for outcome in outcomes)
 
 
 def test_a_plan_sees_rows_that_can_be_taken_over(store: Store) -> None:
     evaluate(MODEL, SCENARIOS[0], store=store, samples=40)
-    (run,) = plan([MODEL], SCENARIOS[:1], store=store, wanted=Wanted(samples=100))
+    (run,) = plan([MODEL], SCENARIOS[:1], store=store, options=RunOptions(samples=100))
     assert (run.state, run.done, run.samples) == ("under way", 40, 100)
 
 
 def test_the_cost_of_a_plan_is_never_exceeded(store: Store) -> None:
-    (planned,) = plan([MODEL], [SCENARIOS[2]], store=store, wanted=Wanted(samples=40))
+    (planned,) = plan([MODEL], [SCENARIOS[2]], store=store, options=RunOptions(samples=40))
     (outcome,) = evaluate(MODEL, SCENARIOS[2], store=store, samples=40)
     assert outcome.rows is not None
     assert outcome.rows.floats("forwards").max() <= planned.cost.forwards
@@ -187,9 +187,15 @@ def test_a_plan_from_the_record_agrees_with_one_that_opens_everything(store: Sto
     evaluate(MODEL, SCENARIOS[0], store=store, samples=40)
     evaluate(MODEL, SCENARIOS[1], store=store, samples=20)
     evaluate("fashion-standard", SCENARIOS[2], store=store, seed=1, samples=10)
-    for wanted in (Wanted(samples=40), Wanted(), Wanted(samples=10), Wanted(samples=5000), Wanted(seed=1, samples=10)):
-        whole = plan([MODEL, "fashion-standard"], SCENARIOS, store=store, wanted=wanted)
-        quick = recorded_plan([MODEL, "fashion-standard"], SCENARIOS, store=store, wanted=wanted)
+    for options in (
+        RunOptions(samples=40),
+        RunOptions(),
+        RunOptions(samples=10),
+        RunOptions(samples=5000),
+        RunOptions(seed=1, samples=10),
+    ):
+        whole = plan([MODEL, "fashion-standard"], SCENARIOS, store=store, options=options)
+        quick = recorded_plan([MODEL, "fashion-standard"], SCENARIOS, store=store, options=options)
         told = [
             [(run.model, run.scenario, run.samples, run.done, run.cost, run.state) for run in runs]
             for runs in (whole, quick)
@@ -200,7 +206,7 @@ def test_a_plan_from_the_record_agrees_with_one_that_opens_everything(store: Sto
 def test_a_plan_from_the_record_opens_no_model_and_prices_what_it_knows(store: Store) -> None:
     evaluate(MODEL, SCENARIOS[0], store=store, samples=40)
     known, more, other = recorded_plan(
-        [MODEL, "file:nowhere.safetensors"], SCENARIOS[:2], store=store, wanted=Wanted(samples=40)
+        [MODEL, "file:nowhere.safetensors"], SCENARIOS[:2], store=store, options=RunOptions(samples=40)
     )[:3]
     assert (known.state, known.seconds) == ("done", 0.0)
     (footer,) = store.footers().values()
@@ -218,7 +224,7 @@ def test_a_plan_from_the_record_sees_parts(store: Store) -> None:
     assert outcome.rows is not None
     store.add_part(Rows(outcome.rows.table.slice(0, 25), outcome.rows.footer))
     store.files.remove(f"rows/{outcome.rows.footer.key}.parquet")
-    (run,) = recorded_plan([MODEL], SCENARIOS[:1], store=store, wanted=Wanted(samples=40))
+    (run,) = recorded_plan([MODEL], SCENARIOS[:1], store=store, options=RunOptions(samples=40))
     assert (run.samples, run.done, run.state) == (40, 25, "under way")
 
 

@@ -12,16 +12,16 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.attacks import saved_loops
-from holdfast.attacks.budget import Budget
-from holdfast.attacks.search import Hunt
+from holdfast.attacks.gradient import GradientAttack
+from holdfast.attacks.search import RandomSearch
 from holdfast.core.registry import registry
-from holdfast.core.types import Batch
+from holdfast.core.types import Batch, FastVersion
 from holdfast.engine import fast_versions
 from holdfast.engine.evaluate import Evaluation
 from holdfast.engine.fast_versions import FastVersions
-from holdfast.engine.jobs import Wanted, Workshop
+from holdfast.engine.jobs import ModelLoader, RunOptions
 from holdfast.engine.precision import QUERIES, STEPS, Trial, references, short_parts, tried
-from holdfast.engine.watch import Silent
+from holdfast.engine.watch import SilentWatcher
 from holdfast.models import TorchClassifier, wrap
 from holdfast.models.fast import FastModel
 from holdfast.store import Store
@@ -44,10 +44,10 @@ def attack(text: str) -> Any:
     return registry.build(registry.bind("attack", text))
 
 
-class Same:
+class Same(FastVersion):
     """The model as its own fast version."""
 
-    words, records, weak = "the model itself", False, frozenset[object]()
+    words = "the model itself"
 
     def __init__(self, model: TorchClassifier) -> None:
         self.model, self.count = model, 0
@@ -85,7 +85,7 @@ def test_the_model_itself_gains_what_it_gains(text: str) -> None:
     (trial,) = trials(model, Same(model), text, batch_of(model))
     assert trial.gain == pytest.approx(1.0, abs=0.02)
     assert not trial.is_weaker
-    assert model.rough is None, "left as it was"
+    assert model.fast is None, "left as it was"
 
 
 @pytest.mark.parametrize("text", ATTACKS)
@@ -97,10 +97,10 @@ def test_a_version_that_loses_small_perturbations_is_weaker(text: str) -> None:
 
 def test_every_part_of_a_union_is_tried_and_cut_short() -> None:
     parts = list(short_parts(attack("autoattack-linf:radius=2/255")))
-    assert [type(part) for part, _ in parts] == [Budget, Budget, Budget, Hunt]
+    assert [type(part) for part, _ in parts] == [GradientAttack, GradientAttack, GradientAttack, RandomSearch]
     assert all(radius == 2 / 255 for _, radius in parts)
-    assert all(part.climb.steps <= STEPS and part.climb.runs == 1 for part, _ in parts if isinstance(part, Budget))
-    assert parts[3][0].search.queries <= QUERIES  # type: ignore[attr-defined]
+    assert all(part.steps <= STEPS and part.runs == 1 for part, _ in parts if isinstance(part, GradientAttack))
+    assert parts[3][0].queries <= QUERIES  # type: ignore[attr-defined]
 
 
 def test_a_sweep_is_tried_at_its_smallest_radius() -> None:
@@ -116,9 +116,9 @@ def deciding(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[object, str
         monkeypatch.setattr(fast_versions, "fast_version", lambda model, *_, **__: made(model))
         monkeypatch.setattr(fast_versions, "issuing_share", lambda *_: 0.0)
         monkeypatch.setattr(fast_versions, "pace", lambda model, *_: 1000.0 if isinstance(model, Same) else pace)
-        workshop = Workshop(torch.device("cpu"))
+        loader = ModelLoader(torch.device("cpu"))
         scenario = registry.scenario(f"fashion-mnist-2k+{text}")
-        job = workshop.job(registry.bind("model", "fashion-standard"), scenario, Wanted(samples=200))
+        job = loader.job(registry.bind("model", "fashion-standard"), scenario, RunOptions(samples=200))
         fast = FastVersions(torch.device("cpu")).version(job, "auto", 64, ahead, lambda _: None)
         return fast, job.footer.facts["gradients"]
 
@@ -190,16 +190,16 @@ def test_a_shard_that_overflows_is_measured_in_float32_from_its_beginning(
     monkeypatch.setattr(saved_loops, "COST", 0.0)
     rows = {}
     for way in ("exact", "overflowing"):
-        store, workshop = Store(str(tmp_path / way)), Workshop(torch.device("cpu"))
+        store, loader = Store(str(tmp_path / way)), ModelLoader(torch.device("cpu"))
         scenario = registry.scenario("fashion-mnist-2k+pgd-linf:radius=4/255,steps=4")
-        wanted = Wanted(samples=40, batch_size=16)
-        job = workshop.job(registry.bind("model", "fashion-standard"), scenario, wanted)
-        evaluation = Evaluation.of(job, store, workshop, wanted, Silent())
+        options = RunOptions(samples=40, batch_size=16)
+        job = loader.job(registry.bind("model", "fashion-standard"), scenario, options)
+        evaluation = Evaluation.of(job, store, loader, options, SilentWatcher())
         if way == "overflowing":
             assert isinstance(job.model, TorchClassifier)
             fast = FastModel(job.model, torch.rand(8, 1, 28, 28), width=16, speed="eager")
             fast.scale = 1e30  # every gradient overflows and is taken for zero
-            job.model.rough = fast
+            job.model.fast = fast
         rows[way] = evaluation.finished(0)
     assert rows["overflowing"].digest == rows["exact"].digest
 

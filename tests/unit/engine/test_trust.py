@@ -10,7 +10,8 @@ from scipy.stats import binom
 from torch import Tensor, nn
 
 from holdfast.core.types import Batch
-from holdfast.engine.trust import FALSE_ALARM, _Trials, exceeds, tally_flags, trials
+from holdfast.engine.flags import FALSE_ALARM, exceeds, tally_flags
+from holdfast.engine.trials import _Trials, trials
 from holdfast.models import TorchClassifier, wrap
 
 

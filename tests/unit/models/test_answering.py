@@ -7,34 +7,34 @@ import torch
 from torch import Tensor
 
 from holdfast.core.labels import merged, subset
-from holdfast.core.types import Batch, Classifier, ModelCard
+from holdfast.core.types import Batch, Classifier, FastVersion, ModelCard
 from holdfast.models import TorchClassifier
 from holdfast.models.fast import folded
-from holdfast.models.label_mapped import answering
+from holdfast.models.label_mapped import with_label_map
 
 PAIRS = merged(6, [(0, 1), (2, 3)], words="pairs", other=True)
 
 
 class Plain:
-    """A classifier that is no module, with a rough version."""
+    """A classifier that is no module, with a fast version."""
 
     card = ModelCard("plain", "here", 6)
 
     def __call__(self, images: Tensor) -> Tensor:
         return images.flatten(1)[:, :6]
 
-    class Quick:
-        words, records, replays = "quick", True, "its own"
+    class Quick(FastVersion):
+        records, replays = True, "its own"
 
         def __call__(self, images: Tensor) -> Tensor:
             return images.flatten(1)[:, :6].bfloat16().float()
 
-    rough = Quick()
+    fast = Quick()
 
 
 def test_a_mapped_network_is_a_network_with_the_card_of_the_answers(linear: Callable[..., TorchClassifier]) -> None:
     model = linear(classes=6)
-    mapped = answering(model, PAIRS)
+    mapped = with_label_map(model, PAIRS)
     assert isinstance(mapped, TorchClassifier)
     assert isinstance(mapped, Classifier)
     assert (mapped.card.classes, mapped.card.weights, mapped.card.name) == (3, model.card.weights, model.card.name)
@@ -42,13 +42,11 @@ def test_a_mapped_network_is_a_network_with_the_card_of_the_answers(linear: Call
     assert set(mapped.state_dict()) == {f"net.0.{name.removeprefix('net.')}" for name in model.state_dict()}
 
 
-def test_an_attack_runs_through_the_map(
-    linear: Callable[..., TorchClassifier], batch_for: Callable[..., Batch]
-) -> None:
+def test_an_attack_runs_thfast_the_map(linear: Callable[..., TorchClassifier], batch_for: Callable[..., Batch]) -> None:
     from holdfast.core.noise import Noise
     from holdfast.core.registry import registry
 
-    mapped = answering(linear(classes=6), PAIRS)
+    mapped = with_label_map(linear(classes=6), PAIRS)
     batch = batch_for(mapped)
     attack = registry.build(registry.bind("attack", "pgd-linf:radius=0.3,steps=20"))
     changed = attack(mapped, batch, Noise.of(0, batch.ids), width=8)
@@ -59,24 +57,24 @@ def test_an_attack_runs_through_the_map(
 
 
 def test_a_mapped_network_can_be_traced_and_folded(linear: Callable[..., TorchClassifier]) -> None:
-    net = answering(linear(classes=6), PAIRS).net
+    net = with_label_map(linear(classes=6), PAIRS).net
     images = torch.rand(4, 1, 6, 6)
     fused = folded(net)
-    assert fused is not net, "the map must not stand in the way of the rough version"
+    assert fused is not net, "the map must not stand in the way of the fast version"
     torch.testing.assert_close(fused(images), net(images))
 
 
-def test_a_plain_classifier_keeps_its_rough_version() -> None:
+def test_a_plain_classifier_keeps_its_fast_version() -> None:
     plain = Plain()
-    mapped = answering(plain, subset(6, [4, 1], words="two"))
+    mapped = with_label_map(plain, subset(6, [4, 1], words="two"))
     images = torch.rand(5, 1, 6, 6)
     assert torch.equal(mapped(images), plain(images)[:, [4, 1]])
     assert mapped.card.classes == 2
-    rough = mapped.rough  # type: ignore[attr-defined]
-    assert torch.equal(rough(images), plain.rough(images)[:, [4, 1]])
-    assert (rough.words, rough.records, rough.replays) == ("quick", True, None), "recordings are not shared"
+    fast = mapped.fast  # type: ignore[attr-defined]
+    assert torch.equal(fast(images), plain.fast(images)[:, [4, 1]])
+    assert (fast.records, fast.replays) == (True, None), "recordings are not shared"
 
 
 def test_a_map_for_another_model_is_a_mistake_of_ours(linear: Callable[..., TorchClassifier]) -> None:
     with pytest.raises(AssertionError, match="another number of classes"):
-        answering(linear(classes=5), PAIRS)
+        with_label_map(linear(classes=5), PAIRS)

@@ -163,7 +163,7 @@ def test_each_fault_has_its_own_flag(
 
 def test_every_probe_has_a_model_that_triggers_it() -> None:
     elsewhere = {"train-mode", "images-outside", "keeps-state", "one-class"}
-    assert {probe.name for probe in PROBES} == {name for name, *_ in BROKEN} | elsewhere
+    assert {probe.__name__.replace("_", "-") for probe in PROBES} == {name for name, *_ in BROKEN} | elsewhere
 
 
 def test_training_mode_is_remembered_and_noted(brightest: nn.Module, images: Tensor, labels: Tensor) -> None:

@@ -12,7 +12,7 @@ import pytest
 import simulated
 from synthetic import add, pgd
 
-from holdfast.boards.suite_board import board
+from holdfast.boards.suite_board import suite_board
 from holdfast.core.suites import Column, Suite, load_suite, suites
 from holdfast.core.table import Table
 from holdfast.metrics.along_ratios import over_adversarial_ratio
@@ -31,7 +31,7 @@ MEGABYTE = 2**20
 
 def made(suite: Suite, store: Store) -> dict[str, Any]:
     """The data of every plot as a page has it, by id."""
-    plots = plots_of(suite, board(suite, store), store)
+    plots = plots_of(suite, suite_board(suite, store), store)
     assert len({plot.id for plot in plots}) == len(plots)
     return {plot.id: json.loads(inline_json(plot.data)) for plot in plots}
 
@@ -39,7 +39,7 @@ def made(suite: Suite, store: Store) -> dict[str, Any]:
 @pytest.mark.parametrize("name", [name for name in suites() if load_suite(name).published])
 def test_what_papers_print_is_drawn_without_any_run(name: str, store: Store) -> None:
     suite = load_suite(name)
-    shown = board(suite, store)
+    shown = suite_board(suite, store)
     plots: list[Plot] = plots_of(suite, shown, store)
     assert {plot.kind for plot in plots} <= KINDS
     assert all(plot.title and plot.about for plot in plots)
@@ -64,7 +64,7 @@ def test_a_line_and_its_band_are_those_of_trends(store: Store) -> None:
 def test_measured_models_are_placed_and_not_fitted_on(tmp_path: Path) -> None:
     suite = simulated.suite(tmp_path, simulated.SHIFTS)
     store = simulated.measured_store(tmp_path / "store")
-    points = points_of(suite, board(suite, store), store)
+    points = points_of(suite, suite_board(suite, store), store)
     measured = np.array([entry.origin == "measured" for entry in points.entries])
     assert measured.sum() == 2
     assert not fitted_models(points, suite)[measured].any()
@@ -74,11 +74,11 @@ def test_measured_models_are_placed_and_not_fitted_on(tmp_path: Path) -> None:
 
 def test_a_model_that_is_printed_and_imported_counts_once(tmp_path: Path, store: Store) -> None:
     suite = simulated.suite(tmp_path, simulated.SHIFTS)
-    printed = board(suite).entries[0].model
+    printed = suite_board(suite).entries[0].model
     values = np.array([[0.9, 0.8, 0.7, 0.5]])
     names = ("id-accuracy", "ood-d-accuracy", "id-robustness", "ood-d-robustness")
     store.add_scores(Scores("oodrobustbench-cifar10-linf", Table((printed,), names, values, np.zeros((1, 4), int))))
-    points = points_of(suite, board(suite, store), store)
+    points = points_of(suite, suite_board(suite, store), store)
     kept = [entry.origin for entry, fitted in zip(points.entries, fitted_models(points, suite), strict=True)
             if entry.model == printed and fitted]  # fmt: skip
     assert kept == ["imported"]
@@ -97,7 +97,7 @@ def test_a_setting_and_the_scenario_that_measures_it_are_one_axis(tmp_path: Path
     store.add_scores(
         Scores("made-up", Table(("theirs",), ("clean", "fog.3"), np.array([[0.9, 0.6]]), np.ones((1, 2), int)))
     )
-    points = points_of(suite, board(suite, store), store)
+    points = points_of(suite, suite_board(suite, store), store)
     axis = points.axes[points.axis_of("fog.3")]
     assert points.axis_of("cifar10+fog:severity=3") == points.axis_of("fog.3")
     assert dict(zip([e.model for e in points.entries], axis.values, strict=True)) == {"ours": 0.7, "theirs": 0.6}
@@ -107,7 +107,7 @@ def test_a_plane_goes_over_two_references(tmp_path: Path, store: Store) -> None:
     suite = simulated.suite(tmp_path, simulated.PLANE)
     scores = simulated.on_a_plane(30)
     store.add_scores(scores)
-    shown = board(suite, store)
+    shown = suite_board(suite, store)
     assert "plane" not in {plot.id for plot in plots_of(suite, shown, store)}
     beyond = Column("beyond", score="effective-robustness", of=("imagenet-v2", "imagenet", "yfcc"))
     plots = plots_of(replace(suite, board=(*suite.board, beyond)), shown, store)
@@ -202,7 +202,7 @@ def test_a_thousand_models_and_213_settings_stay_small(store: Store) -> None:
     settings = ("val", *(f"imagenet-c.corruption-{i // 5}.{i % 5 + 1}_on-disk" for i in range(212)))
     store.add_scores(simulated.many(1000, settings, benchmark="imagenet-testbed"))
     suite = load_suite("imagenet-testbed")
-    plots = plots_of(suite, board(suite, store), store)
+    plots = plots_of(suite, suite_board(suite, store), store)
     assert sum(len(inline_json(plot.data)) for plot in plots) < 4 * MEGABYTE
     (scatter,) = [plot for plot in plots if plot.id == "scatter"]
     assert sum(axis["group"] == "settings" for axis in scatter.data["axes"]) >= 212  # type: ignore[index, attr-defined]
@@ -210,4 +210,4 @@ def test_a_thousand_models_and_213_settings_stay_small(store: Store) -> None:
 
 def test_an_empty_board_has_no_plots(tmp_path: Path, store: Store) -> None:
     suite = simulated.suite(tmp_path, simulated.PLANE)
-    assert plots_of(suite, board(suite, store), store) == []
+    assert plots_of(suite, suite_board(suite, store), store) == []

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import add, change, fog
 
-from holdfast.boards.provenance import bases, scenarios_of
-from holdfast.boards.suite_board import board
+from holdfast.boards.provenance import scenarios_of, score_bases
+from holdfast.boards.suite_board import suite_board
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.suites import load_suite
 from holdfast.core.types import Flag
@@ -92,7 +92,7 @@ def test_a_fresh_install_is_full_of_what_papers_print(fresh: Site) -> None:
 
 def test_details_are_kept_for_those_who_ask(fresh: Site) -> None:
     data = data_of(fresh, "imagenet-testbed")
-    shown = board(load_suite("imagenet-testbed"))
+    shown = suite_board(load_suite("imagenet-testbed"))
     begun = {column.name for column in shown.details if any(e.details[column.name].have for e in shown.entries)}
     assert {column["name"] for column in data["details"]} == begun
     assert not begun & {column["name"] for column in data["columns"]}
@@ -127,7 +127,7 @@ def test_every_link_of_every_page_leads_to_a_file_or_a_paper(fresh: Site) -> Non
 
 
 def test_downloads_hold_the_whole_board(fresh: Site) -> None:
-    shown = board(load_suite(SUITE))
+    shown = suite_board(load_suite(SUITE))
     records = list(csv.DictReader(io.StringIO((fresh.out / f"downloads/{SUITE}.csv").read_text())))
     assert [one["model"] for one in records] == [str(one["model"]) for one in shown.records()]
     whole = json.loads((fresh.out / f"downloads/{SUITE}.json").read_text())
@@ -157,7 +157,7 @@ def test_the_runs_behind_a_mean_are_those_of_its_columns(small: Store) -> None:
     whole = scenarios_of(column["ood-robustness"], suite)
     parts = [scenarios_of(column[name], suite) for name in column["ood-robustness"].of]
     assert whole == [text for part in parts for text in part]
-    basis = bases(suite, small)["resnet18"]["ood-robustness"]
+    basis = score_bases(suite, small)["resnet18"]["ood-robustness"]
     assert (len(basis.runs), len(basis.missing)) == (0, len(whole))
 
 

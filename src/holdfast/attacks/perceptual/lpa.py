@@ -8,14 +8,15 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from holdfast.attacks.loop import Climb
+from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.objectives import Objective, margin
 from holdfast.attacks.perceptual.lpips import apart
 from holdfast.attacks.perceptual.lpips_attack import LAIDLAW, LpipsAttack, margin_to_one
-from holdfast.attacks.perceptual.lpips_ball import PROJECTION, LpipsBall, boxed
+from holdfast.attacks.perceptual.lpips_ball import PROJECTION, LpipsBall
 from holdfast.attacks.shapes import TINY, length, wide
 from holdfast.attacks.steps import Point, State
 from holdfast.attacks.threat import Scene, Threat
+from holdfast.attacks.threats.projections import boxed
 from holdfast.core.errors import Misuse
 from holdfast.core.registry import register
 from holdfast.core.types import Cost
@@ -113,10 +114,10 @@ def _lagrangian(
     if steps < 1 or rounds < 1:
         raise Misuse(f"steps and rounds are 1 or more, got {steps} and {rounds}")
 
-    def climb(ball: LpipsBall) -> Climb:
+    def inside(ball: LpipsBall) -> GradientAttack:
         step = Lagrange(ball, steps, rounds, rising)
-        return Climb(ball, objective, step, rounds * steps, restarts, penalty=Excess(ball))
+        return GradientAttack(ball, objective, step, rounds * steps, restarts, penalty=Excess(ball), radius=radius)
 
     return LpipsAttack(
-        climb, radius, network, each=Cost(2, 1), last=Cost(1 + PROJECTION.forwards, PROJECTION.backwards)
+        inside, radius, network, each=Cost(2, 1), last=Cost(1 + PROJECTION.forwards, PROJECTION.backwards)
     )

@@ -1,4 +1,4 @@
-"""Auto-PGD: projected gradient ascent that chooses its own step, one recipe per objective and norm."""
+"""Auto-PGD: projected gradient ascent that chooses its own step, one recipe per objective and norm; the MM attacks."""
 
 from __future__ import annotations
 
@@ -6,33 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from holdfast.attacks.budget import Budget
-from holdfast.attacks.loop import Climb
-from holdfast.attacks.objectives import Objective, cross_entropy, dlr, targeted_dlr
+from holdfast.attacks.gradient import GradientAttack
+from holdfast.attacks.objectives import Objective, cross_entropy, dlr, lead, targeted_dlr
 from holdfast.attacks.recipes.automatic import Automatic
 from holdfast.attacks.recipes.sparse import Sparse
 from holdfast.attacks.steps import Step
-from holdfast.attacks.threats.balls import L1, L2, Ball, Linf
+from holdfast.attacks.threats.balls import L1, NORMS, Ball
 from holdfast.core.errors import Misuse
 from holdfast.core.registry import register
 
 CROCE = "Croce & Hein 2020, arXiv:2003.01690"
 CROCE_L1 = "Croce & Hein 2021, arXiv:2103.01208"
-
-
-class Norm(NamedTuple):
-    """A norm ball with its usual radius and what it allows, in words."""
-
-    ball: Ball
-    radius: float
-    allowed: str
-
-
-NORMS = {
-    "linf": Norm(Linf(), 8 / 255, "every pixel may move by `radius`"),
-    "l2": Norm(L2(), 0.5, "the image may move by `radius` in Euclidean length"),
-    "l1": Norm(L1(), 12.0, "the changes of all pixels may add up to `radius`"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,32 +45,34 @@ INWARDS = "\nThe first 30 % of the steps run at three times the radius, the next
 INWARDS_DIFFERS = " A stage's first point is inside its own ball, the very first inside the radius itself."
 
 
-def climbing(
-    ball: Ball, goal: Goal, *, steps: int, restarts: int = 1, targets: int | None = None, draws: int = 1
-) -> Climb:
-    """Auto-PGD as a climb: the automatic step, in the l1 ball the sparse one."""
+def auto_pgd(
+    ball: Ball, goal: Goal, radius: float, *, steps: int, restarts: int = 1, targets: int | None = None, draws: int = 1
+) -> GradientAttack:
+    """Auto-PGD: the automatic step, in the l1 ball the sparse one."""
     aimed = goal.targets if targets is None else targets
     if steps < 1 or draws < 1 or aimed < 0 or (goal.targets and not aimed):
         raise Misuse(f"steps, draws and targets are 1 or more, got {steps}, {draws} and {aimed}")
     step: Step = Sparse(steps) if isinstance(ball, L1) else Automatic(steps)
     moves = step.moves if isinstance(step, Sparse) else steps
-    return Climb(ball, goal.objective, step, moves, restarts, aimed, start="border", draws=draws)
+    return GradientAttack(
+        ball, goal.objective, step, moves, restarts, aimed, start="border", draws=draws, radius=radius
+    )
 
 
 def register_apgd(name: str, norm: str) -> None:
     """Registers `apgd-GOAL-NORM`."""
     goal, (ball, usual, allowed) = GOALS[name], NORMS[norm]
 
-    def apgd(*, radius: float = usual, steps: int = 100, restarts: int = 1, draws: int = 1) -> Budget:
-        return Budget(climbing(ball, goal, steps=steps, restarts=restarts, draws=draws), radius)
+    def apgd(*, radius: float = usual, steps: int = 100, restarts: int = 1, draws: int = 1) -> GradientAttack:
+        return auto_pgd(ball, goal, radius, steps=steps, restarts=restarts, draws=draws)
 
     def apgd_t(
         *, radius: float = usual, steps: int = 100, restarts: int = 1, targets: int = 9, draws: int = 1
-    ) -> Budget:
-        return Budget(climbing(ball, goal, steps=steps, restarts=restarts, targets=targets, draws=draws), radius)
+    ) -> GradientAttack:
+        return auto_pgd(ball, goal, radius, steps=steps, restarts=restarts, targets=targets, draws=draws)
 
     aimed, sparse = goal.targets > 0, norm == "l1"
-    factory: Callable[..., Budget] = apgd_t if aimed else apgd
+    factory: Callable[..., GradientAttack] = apgd_t if aimed else apgd
     factory.__doc__ = DOC.format(
         goal=goal.words, allowed=allowed, more=TARGETS * aimed + INWARDS * sparse, differs=INWARDS_DIFFERS * sparse
     )
@@ -96,3 +82,47 @@ def register_apgd(name: str, norm: str) -> None:
 for goal_name in GOALS:
     for norm_name in NORMS:
         register_apgd(goal_name, norm_name)
+
+
+GAO = "Gao et al. 2022, arXiv:2206.07576"
+LEAD = Goal(lead, 9, "the lead of another class over the label")
+
+
+class Size(NamedTuple):
+    """How many classes are aimed at, and for how long each."""
+
+    targets: int
+    steps: int
+
+
+SIZES = {"mm3": Size(3, 20), "mm5": Size(5, 20), "mm9": Size(9, 20), "mm-plus": Size(9, 100)}
+
+MM_DOC = """The minimum-margin attack on the {targets} likeliest other classes, {steps} steps each: {allowed}.
+
+Classes are ranked by the clean logits.
+Differs from the published code: the projection is onto ball ∩ box exactly, starts are drawn per sample and target
+(there, one draw per shape of a batch), a sample stops at its first success, and the usual radius of linf is 8/255
+(there, 0.031).
+"""
+
+
+def register_mm(name: str, norm: str) -> None:
+    """Registers `mmN-NORM`."""
+    size, (ball, usual, allowed) = SIZES[name], NORMS[norm]
+
+    def mm(
+        *,
+        radius: float = usual,
+        steps: int = size.steps,
+        targets: int = size.targets,
+        restarts: int = 1,
+    ) -> GradientAttack:
+        return auto_pgd(ball, LEAD, radius, steps=steps, restarts=restarts, targets=targets)
+
+    mm.__doc__ = MM_DOC.format(targets=size.targets, steps=size.steps, allowed=allowed)
+    register("attack", f"{name}-{norm}", source=GAO, tags=("white box", norm))(mm)
+
+
+for mm_name in SIZES:
+    for mm_norm in ("linf", "l2"):
+        register_mm(mm_name, mm_norm)

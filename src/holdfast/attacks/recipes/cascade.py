@@ -1,4 +1,4 @@
-"""Attacks one after the other, each on what the last ones left standing."""
+"""Attacks one after the other, each on the samples that the ones before it did not break."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from holdfast.attacks.attack import Attack, Attempt
+from holdfast.attacks.attack import Attack
 from holdfast.attacks.shapes import parts_of
 from holdfast.attacks.success import is_wrong
 from holdfast.core.errors import Misuse
 from holdfast.core.noise import Noise
-from holdfast.core.registry import registry
-from holdfast.core.types import Batch, Classifier, Cost, ModelCard
+from holdfast.core.registry import register, registry
+from holdfast.core.types import AttackResult, Batch, Classifier, Cost, ModelCard, added
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Cascade(Attack):
     @property
     def cost(self) -> Cost:
         costs = [stage.attack.cost for stage in self.stages]
-        checks = len(self.stages)  # what an attack made is scored once more
+        checks = len(self.stages)  # the images of an attack are scored once more
         return Cost(sum(cost.forwards for cost in costs) + checks, sum(cost.backwards for cost in costs))
 
     def attempt(
@@ -58,25 +58,25 @@ class Cascade(Attack):
         *,
         width: int,
         first: Tensor | None = None,
-    ) -> Attempt:
+    ) -> AttackResult:
         """`first` is for the first of the attacks, the others begin as they do."""
-        standing = torch.arange(len(batch), device=batch.images.device)
-        whole: Attempt | None = None
+        left = torch.arange(len(batch), device=batch.images.device)
+        whole: AttackResult | None = None
         for stage in self.stages:
-            own = torch.where(radius.isnan(), stage.attack.radius, radius)[standing]
-            part = Batch(batch.images[standing], batch.labels[standing], tuple(batch.ids[i] for i in standing.tolist()))
+            own = torch.where(radius.isnan(), stage.attack.radius, radius)[left]
+            part = batch.take(left)
             begun = first if first is not None and whole is None else None
-            made = stage.attack.attempt(
-                model, part, self._noise(noise.take(standing), stage), own, width=width, first=begun
+            result = stage.attack.attempt(
+                model, part, self._noise(noise.take(left), stage), own, width=width, first=begun
             )
-            _verify(model, part, made, width, everyone=self.union_name is not None)
-            made.tallies[f"broken by {stage.ref}"] = int(made.broken.sum())
+            _verify(model, part, result, width, everyone=self.union_name is not None)
+            result.tallies[f"broken by {stage.ref}"] = int(result.broken.sum())
             if not stage.attack.cost.backwards:
-                made.tallies["tried without gradients"] = len(part)
-                made.tallies["broken without gradients alone"] = int(made.broken.sum()) if whole is not None else 0
-            whole = made if whole is None else _joined(whole, made, standing)
-            standing = (~whole.broken).nonzero().squeeze(1)
-            if not len(standing):
+                result.tallies["tried without gradients"] = len(part)
+                result.tallies["broken without gradients alone"] = int(result.broken.sum()) if whole is not None else 0
+            whole = result if whole is None else _joined(whole, result, left)
+            left = (~whole.broken).nonzero().squeeze(1)
+            if not len(left):
                 break
         assert whole is not None, "a cascade has at least one attack"
         return whole
@@ -101,29 +101,44 @@ def cascade_of(attacks: Sequence[str], radius: float | None = None, *, union_nam
     return Cascade(tuple(stages), math.nan if radius is None else radius, union_name)
 
 
-def _verify(model: Classifier, batch: Batch, made: Attempt, width: int, *, everyone: bool) -> None:
-    """Asks the model about the images that are called broken, or about all, as they are after settling."""
-    asked = torch.arange(len(batch), device=made.broken.device) if everyone else made.broken.nonzero().squeeze(1)
+def _verify(model: Classifier, batch: Batch, result: AttackResult, width: int, *, everyone: bool) -> None:
+    """Asks the model about the images that are called broken, or about all."""
+    asked = torch.arange(len(batch), device=result.broken.device) if everyone else result.broken.nonzero().squeeze(1)
     with torch.no_grad():
         for rows in parts_of(asked, width):
-            made.broken[rows] = is_wrong(model(made.images[rows]), batch.labels[rows])
-    made.forwards[asked] += 1
+            result.broken[rows] = is_wrong(model(result.images[rows]), batch.labels[rows])
+    result.forwards[asked] += 1
 
 
-def _joined(whole: Attempt, made: Attempt, rows: Tensor) -> Attempt:
+def _joined(whole: AttackResult, result: AttackResult, rows: Tensor) -> AttackResult:
     """The results so far with those of a later attack on some of the samples."""
-    whole.forwards[rows] += made.forwards
-    whole.backwards[rows] += made.backwards
-    won = made.broken.nonzero().squeeze(1)
+    whole.forwards[rows] += result.forwards
+    whole.backwards[rows] += result.backwards
+    won = result.broken.nonzero().squeeze(1)
     taken = rows[won]
-    whole.images[taken], whole.size[taken], whole.broken[taken] = made.images[won], made.size[won], True
-    places = rows.tolist()
-    for i, why in made.reasons.items():
-        whole.reasons.setdefault(places[i], why)
-    for place in taken.tolist():
-        whole.reasons.pop(place, None)
-    whole.facts |= made.facts
-    for name, count in made.tallies.items():
-        whole.tallies[name] = whole.tallies.get(name, 0) + count
+    whole.images[taken], whole.size[taken], whole.broken[taken] = result.images[won], result.size[won], True
+    positions = rows.tolist()
+    for i, why in result.reasons.items():
+        whole.reasons.setdefault(positions[i], why)
+    for position in taken.tolist():
+        whole.reasons.pop(position, None)
+    whole.facts |= result.facts
+    whole.tallies = added(whole.tallies, result.tallies)
     whole.variable = whole.radius = None
     return whole
+
+
+NAME = "worst-of"
+
+
+@register("attack", NAME, version=2, tags=("combination",))
+def worst_of(*, attacks: tuple[str, ...], radius: float | None = None) -> Cascade:
+    """The union of attacks: a sample is broken once any of them breaks it, and later ones see only what stands.
+
+    `attacks` are refs in parentheses: `worst-of:attacks=[(pgd-linf:radius=8/255),(pgd-l2:radius=0.5)]`. Each keeps to
+    its own radius, unless `radius` gives one for all. Sizes are in the units of the attack that broke the sample. Each
+    attack draws what it draws alone, so a union breaks whatever one of its attacks breaks alone.
+    """
+    if not attacks:
+        raise Misuse("`worst-of` needs attacks", hint="give refs: attacks=[(pgd-linf),(stadv)]")
+    return cascade_of(attacks, radius, union_name=NAME)

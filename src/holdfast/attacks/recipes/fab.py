@@ -9,8 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from holdfast.attacks.budget import Budget
-from holdfast.attacks.loop import Climb
+from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.objectives import Objective, lead, leads
 from holdfast.attacks.recipes.hyperplane import dual_norm, onto_plane
 from holdfast.attacks.shapes import TINY, wide
@@ -121,11 +120,13 @@ OUTSET = {"linf": 0.3, "l2": 1.0, "l1": 5.0}  # how far out restarts of the publ
 def register_fab(threat: Ball) -> None:
     """Registers `fab-NORM` and `fab-t-NORM`."""
 
-    def climb(objective: Objective, step: AlongBoundary, restarts: int, targets: int = 0) -> Climb:
+    def attack(
+        objective: Objective, step: AlongBoundary, restarts: int, radius: float, targets: int = 0
+    ) -> GradientAttack:
         if not (0 <= step.bias <= 1 and 0 < step.back <= 1 and step.overshoot >= 1):
             got = f"{step.bias}, {step.back} and {step.overshoot}"
             raise Misuse(f"bias and back are shares and overshoot is 1 or more, got {got}")
-        return Climb(
+        return GradientAttack(
             threat,
             objective,
             step,
@@ -135,6 +136,7 @@ def register_fab(threat: Ball) -> None:
             start="around",
             keep="smallest",
             outset=OUTSET[threat.name],
+            radius=radius,
         )
 
     def fab(
@@ -145,8 +147,8 @@ def register_fab(threat: Ball) -> None:
         bias: float = 0.1,
         overshoot: float = 1.05,
         back: float = 0.9,
-    ) -> Budget:
-        return Budget(climb(leads, AlongBoundary(steps, bias, overshoot, back), restarts), radius)
+    ) -> GradientAttack:
+        return attack(leads, AlongBoundary(steps, bias, overshoot, back), restarts, radius)
 
     def fab_t(
         *,
@@ -157,10 +159,10 @@ def register_fab(threat: Ball) -> None:
         bias: float = 0.1,
         overshoot: float = 1.05,
         back: float = 0.9,
-    ) -> Budget:
+    ) -> GradientAttack:
         if targets < 1:
             raise Misuse(f"targets are 1 or more, got {targets}")
-        return Budget(climb(lead, AlongBoundary(steps, bias, overshoot, back), restarts, targets), radius)
+        return attack(lead, AlongBoundary(steps, bias, overshoot, back), restarts, radius, targets)
 
     fab.__doc__ = DOC.format(aim="on all classes at once", norm=threat.name)
     fab_t.__doc__ = DOC.format(aim="on the likeliest classes in turn", norm=threat.name)

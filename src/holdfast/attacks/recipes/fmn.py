@@ -9,8 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from holdfast.attacks.budget import Budget
-from holdfast.attacks.loop import Climb
+from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.objectives import margin
 from holdfast.attacks.recipes.hyperplane import dual_norm
 from holdfast.attacks.shapes import TINY, length, wide
@@ -74,11 +73,13 @@ to two thirds of its size, until it is.
 def register_fmn(threat: Ball) -> None:
     """Registers `fmn-NORM`."""
 
-    def fmn(*, radius: float = math.inf, steps: int = 1000, step_size: float = 1.0, pace: float = 0.05) -> Budget:
+    def fmn(
+        *, radius: float = math.inf, steps: int = 1000, step_size: float = 1.0, pace: float = 0.05
+    ) -> GradientAttack:
         if not (step_size > 0 and 0 < pace < 1):
             raise Misuse(f"step size is more than zero and pace a share, got {step_size} and {pace}")
         step = AdaptiveBall(steps, step_size, pace)
-        return Budget(Climb(threat, margin, step, steps, start="identity", keep="smallest"), radius)
+        return GradientAttack(threat, margin, step, steps, start="identity", keep="smallest", radius=radius)
 
     fmn.__doc__ = DOC.format(norm=threat.name)
     register("attack", f"fmn-{threat.name}", version=2, source=PINTOR, tags=("white box", threat.name))(fmn)

@@ -12,7 +12,7 @@ from torch import Tensor
 from holdfast.attacks.objectives import OBJECTIVES
 from holdfast.attacks.recipes import windows
 from holdfast.attacks.recipes.windows import Sides
-from holdfast.attacks.search import Hunt, Proposal, Search
+from holdfast.attacks.search import Proposal, RandomSearch
 from holdfast.attacks.shapes import TINY, length, wide
 from holdfast.attacks.steps import State
 from holdfast.attacks.threat import Scene, Threat
@@ -44,8 +44,8 @@ class Squares:
         side = known.sides[known.levels[ages]]
         words = _words(noise, "windows", (ages.shape[1], 2 + channels), draw)
         return {
-            "rows": windows.cover(windows.places(words[..., 0], side, height), side, height),
-            "columns": windows.cover(windows.places(words[..., 1], side, width), side, width),
+            "rows": windows.cover(windows.starts(words[..., 0], side, height), side, height),
+            "columns": windows.cover(windows.starts(words[..., 1], side, width), side, width),
             "colour": windows.signs(words[..., 2:]) * scene.radius[:, None, None],
         }
 
@@ -80,8 +80,14 @@ class Bumps:
         level = known.levels[ages]
         side = known.sides[level]
         words = _words(noise, "windows", (ages.shape[1], 5 + channels), draw)
-        row, column = windows.places(words[..., 0], side, height), windows.places(words[..., 1], side, width)
-        other, another = windows.places(words[..., 2], side, height), windows.places(words[..., 3], side, width)
+        row, column = (
+            windows.starts(words[..., 0], side, height),
+            windows.starts(words[..., 1], side, width),
+        )
+        other, another = (
+            windows.starts(words[..., 2], side, height),
+            windows.starts(words[..., 3], side, width),
+        )
         return {
             "stamp": self._stamps(scene).keys(level, words[..., 4] >> (windows.WORD - 1), row, column),
             "signs": windows.signs(words[..., 5:]),
@@ -164,11 +170,11 @@ def register_square(threat: Threat, default: float, *, source: str, what: str, a
         share: float = 0.8,
         rescale: bool = False,
         loss: Loss = "margin",
-    ) -> Hunt:
+    ) -> RandomSearch:
         if not 0 < share <= 1:
             raise Misuse(f"a window covers a share of the image, more than 0 and at most 1, got {share}")
         proposal = _proposal(threat, share, queries, rescale)
-        return Hunt(Search(threat, proposal, queries, restarts, OBJECTIVES[loss]), radius)
+        return RandomSearch(threat, proposal, queries, restarts, OBJECTIVES[loss], radius=radius)
 
     square.__doc__ = DOC.format(what=what, allowed=allowed)
     register("attack", f"square-{threat.name}", source=source, tags=("black box", threat.name))(square)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.attacks.budget import Budget
-from holdfast.attacks.loop import Climb
+from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.objectives import margin
 from holdfast.attacks.recipes.adam import Adam
 from holdfast.attacks.threats.flow import Flow
@@ -17,7 +16,7 @@ from holdfast.core.registry import register
     source="Xiao et al. 2018, arXiv:1801.02612, as in perceptual-advex (Laidlaw et al. 2021, arXiv:2006.12655)",
     tags=("white box", "flow"),
 )
-def stadv(*, radius: float = 0.05, steps: int = 20, rate: float | None = 0.01) -> Budget:
+def stadv(*, radius: float = 0.05, steps: int = 20, rate: float | None = 0.01) -> GradientAttack:
     """Moves pixels along a smooth flow of up to `radius`, where 1 is half the image: Adam on the margin.
 
     `steps` is 20 in perceptual-advex and MultiRobustBench, 100 or 200 in OODRobustBench. `rate` is Adam's; none means
@@ -26,5 +25,5 @@ def stadv(*, radius: float = 0.05, steps: int = 20, rate: float | None = 0.01) -
     Differs from the published code: a sample stops at its first success and the best flow is kept, not the last; images
     need not be square.
     """
-    how = Climb(Flow(), margin, Adam.at(rate), steps, start="identity", penalty=Smoothness(0.0025))
-    return Budget(how, radius)
+    penalty = Smoothness(0.0025)
+    return GradientAttack(Flow(), margin, Adam.at(rate), steps, start="identity", penalty=penalty, radius=radius)

@@ -8,8 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-from holdfast.attacks.budget import Budget
-from holdfast.attacks.loop import Climb
+from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.objectives import cross_entropy
 from holdfast.attacks.steps import Steepest, Step
 from holdfast.attacks.threat import Threat
@@ -23,12 +22,12 @@ Table = tuple[float, ...] | tuple[tuple[float, ...], ...]
 
 def unforeseen(
     threat: Threat, radius: float, steps: int, restarts: int, *, share: float | None = None, step: Step | None = None
-) -> Budget:
+) -> GradientAttack:
     """The recipe of the paper: a random start, cross-entropy, steps of radius / √steps; `share` or `step` overrule."""
     if steps < 1 or (share is not None and not share > 0):
         raise Misuse(f"steps and share are more than zero, got {steps} and {share}")
     how = step or Steepest(1 / math.sqrt(steps) if share is None else share)
-    return Budget(Climb(threat, cross_entropy, how, steps, restarts), radius)
+    return GradientAttack(threat, cross_entropy, how, steps, restarts, radius=radius)
 
 
 def need_grey_or_colour(images: Tensor, what: str) -> None:

@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from holdfast.attacks.budget import Budget
+from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.recipes.uar import KANG, unforeseen
 from holdfast.attacks.threat import Scene
-from holdfast.attacks.threats.flow import halves, places, sampled
+from holdfast.attacks.threats.flow import halves, pixel_centres, sampled
 from holdfast.attacks.threats.latent import Latent
 from holdfast.core.registry import register
 
@@ -31,7 +31,7 @@ class Elastic(Latent):
     published_grid: bool = False
 
     @property
-    def residue(self) -> str:
+    def change_at_zero(self) -> str:
         return "the image is enlarged by side / (side - 1), its border half black" if self.published_grid else ""
 
     def shape(self, images: Tensor) -> tuple[int, ...]:
@@ -39,7 +39,7 @@ class Elastic(Latent):
 
     def render(self, scene: Scene, variable: Tensor) -> Tensor:
         images = scene.images
-        still = places(images)
+        still = pixel_centres(images)
         if self.published_grid:
             still = still * (halves(images) / (halves(images) - 0.5)) - 0.5
         return sampled(images, still + smoothed(variable, sigma=SIGMA * min(images.shape[2:])))
@@ -63,7 +63,7 @@ def elastic(
     share: float | None = None,
     restarts: int = 1,
     published_grid: bool = False,
-) -> Budget:
+) -> GradientAttack:
     """Sign steps on a smoothed flow field: every pixel is fetched from up to `radius` pixels away per axis.
 
     `share` of the radius per step; none means 1 / √steps. 20 steps as in MultiRobustBench, whose radii for CIFAR-10 are

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from holdfast.attacks.budget import Budget
+from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.recipes.uar import KANG, LEVELS, unforeseen
 from holdfast.attacks.shapes import TINY, wide
 from holdfast.attacks.threat import Scene
@@ -20,14 +20,14 @@ DECAY = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Fog(Latent):
+class FogThreat(Latent):
     """Clouds of the radius in grey levels over the image, and every channel scaled by one over (maximum + radius).
 
     The variable is the plasma's wibble. Only its shape counts: clouds are stretched to their full range.
     """
 
     name: ClassVar[str] = "fog"
-    residue: ClassVar[str] = "every channel is stretched so that its maximum is white"
+    change_at_zero: ClassVar[str] = "every channel is stretched so that its maximum is white"
 
     def shape(self, images: Tensor) -> tuple[int, ...]:
         side = side_for(max(images.shape[2:]) + 2 * MARGIN)
@@ -44,7 +44,9 @@ class Fog(Latent):
 
 
 @register("attack", "fog-attack", source=KANG, tags=("white box", "fog"))
-def fog_attack(*, radius: float = 25.0, steps: int = 20, share: float | None = None, restarts: int = 1) -> Budget:
+def fog_attack(
+    *, radius: float = 25.0, steps: int = 20, share: float | None = None, restarts: int = 1
+) -> GradientAttack:
     """Sign steps on the wibbles of fractal fog of `radius` grey levels (of 255) over the image.
 
     `share` of the radius per step; none means 1 / √steps. 20 steps and radii of 2.5 to 50 as in MultiRobustBench; the
@@ -54,4 +56,4 @@ def fog_attack(*, radius: float = 25.0, steps: int = 20, share: float | None = N
     the size of the radius in grey levels, so that every wibble jumps to an end); a map is large enough for every image
     size; a sample stops at its first success, and the best point is kept, not the last.
     """
-    return unforeseen(Fog(), radius, steps, restarts, share=share)
+    return unforeseen(FogThreat(), radius, steps, restarts, share=share)

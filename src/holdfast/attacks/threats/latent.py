@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from holdfast.attacks.threat import Props, Scene
+from holdfast.attacks.threat import Props, Scene, Threat
 from holdfast.attacks.threats.balls import Ball, Linf
 from holdfast.core.noise import Noise
 
 
 @dataclass(frozen=True, slots=True)
-class Latent:
+class Latent(Threat):
     """A threat whose variable is not the image: it lies in a norm ball of its own, in the units of the radius.
 
     `cap` limits every entry, whatever the radius.

@@ -10,8 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from holdfast.attacks.budget import Budget
-from holdfast.attacks.loop import Climb
+from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.objectives import margin
 from holdfast.attacks.recipes.adam import Adam
 from holdfast.attacks.threat import Props, Scene
@@ -30,7 +29,7 @@ TABLE = (16, 32, 32)  # colours along L, u and v
     source="Laidlaw & Feizi 2019, arXiv:1906.00001, as in perceptual-advex (Laidlaw et al. 2021, arXiv:2006.12655)",
     tags=("white box", "recolour", "colour"),
 )
-def recolor(*, radius: float = 0.06, steps: int = 20, rate: float | None = 0.001) -> Budget:
+def recolor(*, radius: float = 0.06, steps: int = 20, rate: float | None = 0.001) -> GradientAttack:
     """Changes all colours by one smooth map of CIELUV that moves each by up to `radius`: Adam on the margin.
 
     The radius holds for L / 100, u / 200 and v / 200 alike. `steps` is 20 in perceptual-advex and MultiRobustBench, 100
@@ -42,8 +41,8 @@ def recolor(*, radius: float = 0.06, steps: int = 20, rate: float | None = 0.001
     valid colours are a matter of the image, which is cut to them, and not of the table, which there moves towards them
     before the first step; a sample stops at its first success and the best map is kept, not the last.
     """
-    how = Climb(Recolour(), margin, Adam.at(rate), steps, start="identity", penalty=Smoothness(0.0036))
-    return Budget(how, radius)
+    penalty = Smoothness(0.0036)
+    return GradientAttack(Recolour(), margin, Adam.at(rate), steps, start="identity", penalty=penalty, radius=radius)
 
 
 @dataclass(frozen=True, slots=True)

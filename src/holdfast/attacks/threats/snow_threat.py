@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from holdfast.attacks.budget import Budget
+from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.recipes.uar import COLOUR, KANG, constant, need_grey_or_colour, unforeseen
 from holdfast.attacks.shapes import TINY, wide
 from holdfast.attacks.threat import Props, Scene
@@ -30,7 +30,7 @@ PALE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Snow(Latent):
+class SnowThreat(Latent):
     """Seven kinds of streaks on shifted lattices over the paled image; a flake is as bright as the radius, or less.
 
     The variable is each flake's brightness in [0, radius]; the mean over every 8 x 8 flakes of a kind is a fifth of the
@@ -38,7 +38,9 @@ class Snow(Latent):
     """
 
     name: ClassVar[str] = "snow"
-    residue: ClassVar[str] = "the image is paled: a quarter of it gives way to 1.5 · luma + 0.5 where that is brighter"
+    change_at_zero: ClassVar[str] = (
+        "the image is paled: a quarter of it gives way to 1.5 · luma + 0.5 where that is brighter"
+    )
 
     def shape(self, images: Tensor) -> tuple[int, ...]:
         return (KINDS, *(math.ceil(side / SPACING) for side in images.shape[2:]))
@@ -139,7 +141,9 @@ def _joined(blocks: Tensor, like: Tensor) -> Tensor:
 
 
 @register("attack", "snow-attack", source=KANG, tags=("white box", "snow"))
-def snow_attack(*, radius: float = 0.05, steps: int = 20, share: float | None = None, restarts: int = 1) -> Budget:
+def snow_attack(
+    *, radius: float = 0.05, steps: int = 20, share: float | None = None, restarts: int = 1
+) -> GradientAttack:
     """Sign steps on the brightness of falling flakes, each worth up to `radius` along its streak, over a paled image.
 
     `share` of the radius per step; none means 1 / √steps. 20 steps and radii of 0.005 to 0.1 as in MultiRobustBench;
@@ -149,4 +153,4 @@ def snow_attack(*, radius: float = 0.05, steps: int = 20, share: float | None = 
     least 8 x 8 flakes); steps are a share of a flake's range (there of the radius, so that at these radii flakes hardly
     move); a sample stops at its first success, and the best point is kept, not the last.
     """
-    return unforeseen(Snow(), radius, steps, restarts, share=share)
+    return unforeseen(SnowThreat(), radius, steps, restarts, share=share)

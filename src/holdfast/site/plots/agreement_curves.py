@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from holdfast.metrics.along_ratios import (
     over_adversarial_ratio,
     over_shift_ratio,
 )
-from holdfast.site.plots.plot import Plot, json_number
+from holdfast.site.plots.plot import Plot, PlotInputs, board_plot, json_number
 from holdfast.site.plots.points import SWEEP, BoardPoints
 from holdfast.store.footer import Footer
 from holdfast.store.store import Store
@@ -37,15 +37,16 @@ class ChangedRun(NamedTuple):
         return ADVERSARIAL_RATIOS if self.changed.is_attacked else SHIFT_RATIOS
 
 
-def agreement_plot(points: BoardPoints, suite: Suite, store: Store, spelled: Callable[[str], str]) -> Plot | None:
+@board_plot(order=5)
+def agreement_plot(inputs: PlotInputs) -> Plot | None:
     """Curves over ratio and radius of models measured here; None without rows that keep all logits."""
     curves, spent, left = [], 0, 0
-    for change in _changes(points, suite, spelled):
+    for change in _changes(inputs.points, inputs.suite):
         cost = change.changed.n * len(change.ratios)
         if spent + cost > MOST:
             left += 1
             continue
-        made = _curve(_StoreKey(store), change)
+        made = _curve(_StoreKey(inputs.store), change)
         if made is not None:
             curves.append(made)
             spent += cost
@@ -75,13 +76,13 @@ class _StoreKey:
         return isinstance(other, _StoreKey) and self.store.url == other.store.url
 
 
-def _changes(points: BoardPoints, suite: Suite, spelled: Callable[[str], str]) -> Iterator[ChangedRun]:
+def _changes(points: BoardPoints, suite: Suite) -> Iterator[ChangedRun]:
     """What the suite compares; where it says nothing, attacks alone with the set they were made from."""
     own: dict[str, dict[str, Footer]] = {}
     for line in points.lines:
         own.setdefault(line.footer.scenario, {})[line.footer.model] = line.footer
     asked = [
-        (spelled(text), spelled(column.reference))
+        (text, column.reference)
         for column in suite.board
         if column.reference
         for term in column.scenarios

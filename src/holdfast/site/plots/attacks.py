@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from holdfast.boards.column_scores import BEST, strengths_of, trained_as_said
-from holdfast.boards.entries import Board, Entry
+from holdfast.boards.column_scores import BEST, published_training, strengths_of
+from holdfast.boards.entries import Board, BoardEntry
 from holdfast.boards.suite_board import tables_of
 from holdfast.core.errors import HoldfastError
 from holdfast.core.refs import parse_ref
@@ -17,7 +17,7 @@ from holdfast.core.table import Table
 from holdfast.metrics.multi_attack import CLEAN, Strength, trained_strengths
 from holdfast.metrics.radius_curves import accuracies_at
 from holdfast.metrics.stability import NEAR
-from holdfast.site.plots.plot import Plot, json_number, json_numbers
+from holdfast.site.plots.plot import Plot, PlotInputs, board_plot, json_number, json_numbers
 from holdfast.site.plots.points import SWEEP, BoardPoints
 from holdfast.store.footer import Footer
 from holdfast.store.store import Store
@@ -55,17 +55,17 @@ class AttackedModel:
     trained: Mapping[str, float]
 
 
-def attacks_plot(
-    points: BoardPoints, suite: Suite, shown: Board, store: Store, spelled: Callable[[str], str]
-) -> Plot | None:
+@board_plot(order=1)
+def attacks_plot(inputs: PlotInputs) -> Plot | None:
     """Choose K, and see the ratios again; None for a suite that has no competitiveness ratio."""
+    suite, shown, points, store = inputs
     columns = [column for column in shown.columns if column.score == RATIO]
     if not columns:
         return None
     ranked = {name for column in columns for term in column.settings for name in term}
     table = _battery(suite, store)
     best = {} if table is None else _cells(table, BEST)
-    sweeps = list(_sweeps(points, suite, spelled))
+    sweeps = list(_sweeps(points, suite))
     chosen = _attacks(best, sweeps)
     models = _once(shown, [*_measured(points, sweeps, store), *_listed(table)])
     data: dict[str, object] = {
@@ -96,14 +96,14 @@ def attacks_plot(
 
 def _once(shown: Board, models: Sequence[AttackedModel]) -> list[AttackedModel]:
     """Every model once, under its name on the board: as it was measured here where that is whole, else as listed."""
-    found: dict[str, AttackedModel] = {}
+    models_by_name: dict[str, AttackedModel] = {}
     for model in models:
         entry = _entry(shown, model)
         name = model.name if entry is None else entry.model
-        known = found.get(name)
+        known = models_by_name.get(name)
         if known is None or len(model.cells) > len(known.cells):
-            found[name] = replace(model, name=name)
-    return list(found.values())
+            models_by_name[name] = replace(model, name=name)
+    return list(models_by_name.values())
 
 
 def _battery(suite: Suite, store: Store) -> Table | None:
@@ -114,18 +114,18 @@ def _battery(suite: Suite, store: Store) -> Table | None:
 
 def _attacks(best: Mapping[Strength, float], sweeps: Sequence[SweepRun]) -> list[AttackStrengths]:
     """The attacks that have a best accuracy, then those that were swept here alone."""
-    found: dict[str, set[float]] = {}
+    strengths_of_attack: dict[str, set[float]] = {}
     for entry in best:
         if entry != CLEAN:
-            found.setdefault(entry.attack, set()).add(entry.strength)
+            strengths_of_attack.setdefault(entry.attack, set()).add(entry.strength)
     for each in sweeps:
-        found.setdefault(each.name, set(each.radii))
-    return [AttackStrengths(name, tuple(sorted(strengths))) for name, strengths in found.items()]
+        strengths_of_attack.setdefault(each.name, set(each.radii))
+    return [AttackStrengths(name, tuple(sorted(strengths))) for name, strengths in strengths_of_attack.items()]
 
 
-def _sweeps(points: BoardPoints, suite: Suite, spelled: Callable[[str], str]) -> Iterator[SweepRun]:
+def _sweeps(points: BoardPoints, suite: Suite) -> Iterator[SweepRun]:
     names = {
-        spelled(scenario): setting
+        scenario: setting
         for part in suite.parts
         for scenario, setting in zip(part.scenarios, part.settings, strict=False)
     }
@@ -139,7 +139,7 @@ def _listed(table: Table | None) -> list[AttackedModel]:
     if table is None:
         return []
     return [
-        AttackedModel(name, "imported", _cells(table, name), trained_as_said(table.facts.get(name, {})))
+        AttackedModel(name, "imported", _cells(table, name), published_training(table.facts.get(name, {})))
         for name in table.models
         if name != BEST
     ]
@@ -153,8 +153,8 @@ def _measured(points: BoardPoints, sweeps: Sequence[SweepRun], store: Store) -> 
     for each in sweeps:
         model = each.footer.model
         own = cells.setdefault(model, {CLEAN: clean[model]} if model in clean else {})
-        found = accuracies_at(store.read(each.footer.key), each.name, each.radii)
-        own |= {entry: accuracy for entry, accuracy in found.items() if entry != CLEAN}
+        accuracies = accuracies_at(store.read(each.footer.key), each.name, each.radii)
+        own |= {entry: accuracy for entry, accuracy in accuracies.items() if entry != CLEAN}
         trained.setdefault(model, {}).update(_seen(each))
     return [AttackedModel(name, "measured", own, trained[name]) for name, own in cells.items()]
 
@@ -169,7 +169,7 @@ def _seen(swept: SweepRun) -> dict[str, float]:
     return {swept.name: known[attack]} if attack in known else {}
 
 
-def _record(model: AttackedModel, chosen: Sequence[AttackStrengths], entry: Entry | None) -> dict[str, object]:
+def _record(model: AttackedModel, chosen: Sequence[AttackStrengths], entry: BoardEntry | None) -> dict[str, object]:
     scores = {} if entry is None else {name: cell.score for name, cell in entry.cells.items()}
     return {
         "name": model.name,
@@ -182,7 +182,7 @@ def _record(model: AttackedModel, chosen: Sequence[AttackStrengths], entry: Entr
     }
 
 
-def _entry(shown: Board, model: AttackedModel) -> Entry | None:
+def _entry(shown: Board, model: AttackedModel) -> BoardEntry | None:
     return next((entry for entry in shown.entries if model.name in entry.names), None)
 
 

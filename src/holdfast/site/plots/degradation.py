@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from holdfast.core.suites import Suite
 from holdfast.core.values import number_text
 from holdfast.site.plots.losses import Losses
-from holdfast.site.plots.plot import Plot
+from holdfast.site.plots.plot import Plot, PlotInputs, board_plot
 from holdfast.site.plots.points import BOARD, BoardPoints
-from holdfast.site.plots.scatter import SCATTER
-from holdfast.site.plots.trend_lines import TESTBED, reference_of
+from holdfast.site.plots.scatter import SCATTER, has_scatter
+from holdfast.site.plots.trend_lines import reference_of
 from holdfast.store.footer import ChangeRecord
-from holdfast.store.store import Store
 from holdfast.trends.testbed import NATURAL, PGD, RENDERED, VAL, corruption_groups
 
 SEVERITY, RADIUS = "severity", "radius"
@@ -29,13 +28,15 @@ class ShiftedScore(NamedTuple):
     reference: int
 
 
-def degradation_plot(
-    points: BoardPoints, suite: Suite, store: Store, spelled: Callable[[str], str] = str
-) -> Plot | None:
+@board_plot(order=4)
+def degradation_plot(inputs: PlotInputs) -> Plot | None:
     """Bars and heat maps of what shifts cost; None where nothing has a reference."""
+    suite, _, points, store = inputs
+    if not has_scatter(inputs):
+        return None
     measures: dict[str, dict[int, list[object]]] = {}
-    losses = Losses(points, suite, store, spelled)
-    for cell in (*_of_settings(points, suite), *_of_scenarios(points), *_of_board(points, suite)):
+    losses = Losses(points, suite, store)
+    for cell in (*_of_settings(points), *_of_scenarios(points), *_of_board(points, suite)):
         own = measures.setdefault(cell.measure, {})
         if cell.axis not in own:
             own[cell.axis] = [cell.shift, cell.level, cell.axis, cell.reference, losses.of(cell.axis, cell.reference)]
@@ -79,10 +80,8 @@ def _of_scenarios(points: BoardPoints) -> Iterator[ShiftedScore]:
             yield ShiftedScore(measure, shift, level, axis, reference)
 
 
-def _of_settings(points: BoardPoints, suite: Suite) -> Iterator[ShiftedScore]:
+def _of_settings(points: BoardPoints) -> Iterator[ShiftedScore]:
     """Of the testbed's published results: all of its corruptions, natural sets and attacks."""
-    if suite.source != TESTBED:
-        return
     named = [name for axis in points.axes for name in axis.names]
     listed = [
         ("Accuracy", group.replace("_", " "), str(level), name, VAL)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from holdfast.boards.entries import MEASURED
 from holdfast.core.errors import HoldfastError
@@ -19,14 +19,14 @@ from holdfast.store.store import Store
 class Losses:
     """Differences between the runs of a board, sample by sample."""
 
-    def __init__(self, points: BoardPoints, suite: Suite, store: Store, spelled: Callable[[str], str]) -> None:
+    def __init__(self, points: BoardPoints, suite: Suite, store: Store) -> None:
         self.points, self.store = points, store
-        self.place = {name: i for i, entry in enumerate(points.entries) for name in entry.names}
+        self.index = {name: i for i, entry in enumerate(points.entries) for name in entry.names}
         self.runs: dict[str, dict[str, str]] = {}
         for line in points.lines:
             self.runs.setdefault(line.footer.model, {})[line.footer.scenario] = line.footer.key
         self.columns = {
-            column.name: [[spelled(text) for text in term] for term in column.scenarios]
+            column.name: [list(term) for term in column.scenarios]
             for column in suite.board
             if not column.score and column.scenarios
         }
@@ -35,24 +35,24 @@ class Losses:
     def of(self, axis: int, reference: int) -> dict[int, list[float | None]]:
         """By point, value and bounds of the difference; nothing where no sample is in both."""
         before = [self._scenario(name) for name in self.points.axes[reference].names]
-        found: dict[int, list[float | None]] = {}
+        differences: dict[int, list[float | None]] = {}
         for model, runs in self.runs.items():
-            i = self.place[model]
+            i = self.index[model]
             shifted = self._shifted(axis, runs)
             clean = next((name for name in before if name in runs), None)
             if not shifted or clean is None or not self._is_measured(axis, i):
                 continue
             score = self._difference([[runs[name] for name in term] for term in shifted], runs[clean])
             if score is not None:
-                found[i] = [json_number(score.value), json_number(score.low), json_number(score.high)]
-        return found | {i: [None] * 3 for i in self._uneven(axis, reference) if i not in found}
+                differences[i] = [json_number(score.value), json_number(score.low), json_number(score.high)]
+        return differences | {i: [None] * 3 for i in self._uneven(axis, reference) if i not in differences}
 
     def _uneven(self, axis: int, reference: int) -> list[int]:
         """Points measured here whose mean over columns rests on other samples than its reference: no difference."""
         one, other = self.points.axes[axis], self.points.axes[reference]
         if not one.names & self.composed:
             return []
-        own = {self.place[model] for model in self.runs}
+        own = {self.index[model] for model in self.runs}
         return [i for i in own if self._is_measured(axis, i) and one.counts[i] != other.counts[i]]
 
     def _scenario(self, name: str) -> str:

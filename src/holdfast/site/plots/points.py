@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.boards.column_scores import BEST
-from holdfast.boards.entries import IMPORTED, PUBLISHED, Board, Entry
+from holdfast.boards.entries import IMPORTED, PUBLISHED, Board, BoardEntry
 from holdfast.boards.suite_board import tables_of
 from holdfast.core.suites import Column, Suite
 from holdfast.core.types import Score
@@ -20,6 +20,7 @@ from holdfast.site.plots.plot import json_numbers
 from holdfast.store.published import benchmarks, published
 from holdfast.store.scores import Scores
 from holdfast.store.store import Store
+from holdfast.store.stored_names import stored_scenarios
 from holdfast.trends.testbed import VAL
 
 Floats = NDArray[np.float64]
@@ -68,7 +69,7 @@ class BoardPoints:
     `lines` are the runs of measured models, `home` the suite's own dataset as runs name it.
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[BoardEntry, ...]
     axes: tuple[ScoreAxis, ...]
     sources: tuple[str, ...]
     lines: tuple[Line, ...]
@@ -98,20 +99,20 @@ class BoardPoints:
         return (text for axis in self.axes for text in axis.sources)
 
 
-def points_of(suite: Suite, shown: Board, store: Store, spelled: Callable[[str], str] = str) -> BoardPoints:
+def points_of(suite: Suite, shown: Board, store: Store) -> BoardPoints:
     """What the board shows, and all settings and scenarios behind it."""
     entries = shown.entries
-    measured = _lines(suite, shown, store, spelled)
+    measured = _lines(suite, shown, store)
     same = {
-        setting: spelled(scenario)
+        setting: scenario
         for part in suite.parts
         for setting, scenario in zip(part.settings, part.scenarios, strict=bool(part.settings))
     }
-    axes = [_column_axis(column, entries, suite, spelled) for column in shown.columns if column.unit in SHARES]
+    home = stored_scenarios(store, [suite.dataset])[suite.dataset]
+    axes = [_column_axis(column, entries, suite, home) for column in shown.columns if column.unit in SHARES]
     tables = list(_tables(suite, store))
     axes += _settings_axes(entries, tables, same, taken={name for axis in axes for name in axis.names})
     axes += _scenario_axes(entries, measured, axes)
-    home = spelled(suite.dataset) if suite.dataset else ""
     sources = _entry_sources(entries, tables)
     return BoardPoints(entries, tuple(axis for axis in axes if axis.n), sources, tuple(measured), home)
 
@@ -125,22 +126,22 @@ def _tables(suite: Suite, store: Store) -> Iterator[tuple[str, Scores]]:
             yield IMPORTED, scores
 
 
-def _lines(suite: Suite, shown: Board, store: Store, spelled: Callable[[str], str]) -> list[Line]:
+def _lines(suite: Suite, shown: Board, store: Store) -> list[Line]:
     models = [name for entry in shown.entries if entry.has_rows for name in entry.names]
-    return lines(store, models=models, scenarios=[spelled(text) for text in suite.scenarios]) if models else []
+    return lines(store, models=models, scenarios=suite.scenarios) if models else []
 
 
-def _column_axis(column: Column, entries: Sequence[Entry], suite: Suite, spelled: Callable[[str], str]) -> ScoreAxis:
+def _column_axis(column: Column, entries: Sequence[BoardEntry], suite: Suite, home: str) -> ScoreAxis:
     cells = [entry.cells[column.name] for entry in entries]
     scores = [NOTHING if cell.score is None else cell.score for cell in cells]
     value, low, high = (np.array([getattr(score, part) for score in scores]) for part in ("value", "low", "high"))
     alone = [terms[0][0] for terms in (column.scenarios, column.settings) if len(terms) == 1 == len(terms[0])]
-    stands_for = set() if column.score else {spelled(name) if name in suite.scenarios else name for name in alone}
+    stands_for = set() if column.score else set(alone)
     return ScoreAxis(
         column.title or column.name,
         BOARD,
         frozenset({column.name, *stands_for}),
-        column.name.startswith("id-") or suite.dataset in alone or column.name in reference_columns(suite),
+        column.name.startswith("id-") or home in alone or column.name in reference_columns(suite),
         value,
         np.array([score.n for score in scores], dtype=np.int64),
         Bounds(low, high),
@@ -154,7 +155,7 @@ def reference_columns(suite: Suite) -> set[str]:
 
 
 def _settings_axes(
-    entries: Sequence[Entry], tables: Sequence[tuple[str, Scores]], same: Mapping[str, str], *, taken: set[str]
+    entries: Sequence[BoardEntry], tables: Sequence[tuple[str, Scores]], same: Mapping[str, str], *, taken: set[str]
 ) -> list[ScoreAxis]:
     """A setting of any table, over all tables that have it; `same` are the scenarios that measure a setting here."""
     names = dict.fromkeys(
@@ -163,8 +164,8 @@ def _settings_axes(
         for name in scores.table.settings
         if scores.unit(name) in SHARES and name not in taken
     )
-    place = {name: j for j, name in enumerate(names)}
-    values = np.full((len(entries), len(place)), np.nan)
+    index = {name: j for j, name in enumerate(names)}
+    values = np.full((len(entries), len(index)), np.nan)
     counts = np.zeros(values.shape, dtype=np.int64)
     for origin, scores in tables:
         table = scores.table
@@ -175,7 +176,7 @@ def _settings_axes(
             for name in entry.names
             if origin in entry.every_origin and name in row and name != BEST
         ]
-        own = [(place[name], j) for j, name in enumerate(table.settings) if name in place]
+        own = [(index[name], j) for j, name in enumerate(table.settings) if name in index]
         if kept and own:
             here, there = (np.ix_([k[side] for k in kept], [k[side] for k in own]) for side in (0, 1))
             known = np.isfinite(table.values[there])
@@ -185,13 +186,15 @@ def _settings_axes(
         ScoreAxis(
             name, SETTINGS, frozenset({name, same.get(name, name)}), _is_reference(name), values[:, j], counts[:, j]
         )
-        for name, j in place.items()
+        for name, j in index.items()
     ]
 
 
-def _scenario_axes(entries: Sequence[Entry], measured: Sequence[Line], axes: Sequence[ScoreAxis]) -> list[ScoreAxis]:
+def _scenario_axes(
+    entries: Sequence[BoardEntry], measured: Sequence[Line], axes: Sequence[ScoreAxis]
+) -> list[ScoreAxis]:
     """An axis for every scenario that is on none yet; scores of scenarios that settings stand for go to theirs."""
-    place = {name: i for i, entry in enumerate(entries) for name in entry.names}
+    index = {name: i for i, entry in enumerate(entries) for name in entry.names}
     known = {name: axis for axis in axes for name in axis.names}
     made: dict[str, ScoreAxis] = {}
     for line in measured:
@@ -204,10 +207,10 @@ def _scenario_axes(entries: Sequence[Entry], measured: Sequence[Line], axes: Seq
             axis = made[scenario] = known[scenario] = ScoreAxis(
                 scenario, SCENARIOS, frozenset({scenario}), False, values, counts
             )
-        is_known = math.isfinite(axis.values[place[line.footer.model]])
+        is_known = math.isfinite(axis.values[index[line.footer.model]])
         if axis.group != BOARD and not (is_known and line.footer.is_partial):
-            axis.values[place[line.footer.model]] = line.accuracy.value
-            axis.counts[place[line.footer.model]] = line.accuracy.n
+            axis.values[index[line.footer.model]] = line.accuracy.value
+            axis.counts[index[line.footer.model]] = line.accuracy.n
     return list(made.values())
 
 
@@ -216,19 +219,19 @@ def _is_reference(setting: str) -> bool:
     return setting == VAL or setting.startswith((f"{VAL}-on-", "id-"))
 
 
-def _entry_sources(entries: Sequence[Entry], tables: Sequence[tuple[str, Scores]]) -> tuple[str, ...]:
+def _entry_sources(entries: Sequence[BoardEntry], tables: Sequence[tuple[str, Scores]]) -> tuple[str, ...]:
     """Where the settings of each entry come from."""
-    said: dict[tuple[str, str], str] = {}
+    sources: dict[tuple[str, str], str] = {}
     for origin, scores in tables:
         table = scores.table
         for model in table.models:
-            said.setdefault((origin, model), table.source_of(model, table.settings[0]) if table.settings else "")
-    return tuple(_first_source(entry, said) for entry in entries)
+            sources.setdefault((origin, model), table.source_of(model, table.settings[0]) if table.settings else "")
+    return tuple(_first_source(entry, sources) for entry in entries)
 
 
-def _first_source(entry: Entry, said: Mapping[tuple[str, str], str]) -> str:
-    found = (said.get((origin, name)) for origin in entry.every_origin for name in entry.names)
-    return next(filter(None, found), "measured here" if entry.is_measured else "imported predictions")
+def _first_source(entry: BoardEntry, sources: Mapping[tuple[str, str], str]) -> str:
+    known = (sources.get((origin, name)) for origin in entry.every_origin for name in entry.names)
+    return next(filter(None, known), "measured here" if entry.is_measured else "imported predictions")
 
 
 def _axis_record(axis: ScoreAxis, texts: Mapping[str, int]) -> dict[str, object]:
@@ -248,13 +251,13 @@ def _axis_record(axis: ScoreAxis, texts: Mapping[str, int]) -> dict[str, object]
     return record
 
 
-def _telling(entries: Sequence[Entry]) -> dict[str, list[str]]:
+def _telling(entries: Sequence[BoardEntry]) -> dict[str, list[str]]:
     """The facts that part the models into a few groups."""
     least, most = COLOURS
     names = dict.fromkeys(name for entry in entries for name in entry.facts)
     values = {name: [entry.facts.get(name, "") for entry in entries] for name in names}
     return {
-        name: said
-        for name, said in values.items()
-        if least <= len({text for text in said if text}) <= most and max(map(len, said)) <= LONG_FACT
+        name: texts
+        for name, texts in values.items()
+        if least <= len({text for text in texts if text}) <= most and max(map(len, texts)) <= LONG_FACT
     }

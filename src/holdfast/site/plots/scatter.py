@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from holdfast.core.suites import Suite
-from holdfast.site.plots.plot import Plot
-from holdfast.site.plots.points import BoardPoints
+from holdfast.site.plots.plot import Plot, PlotInputs, board_plot
 from holdfast.site.plots.trend_lines import (
     fitted_models,
     levels,
     line_record,
     pairs,
-    paper_space,
     plane_record,
     triples,
     weak,
@@ -19,10 +16,16 @@ from holdfast.site.plots.trend_lines import (
 SCATTER = "scatter"
 
 
-def scatter_plot(points: BoardPoints, suite: Suite, sort: str) -> Plot | None:
+def has_scatter(inputs: PlotInputs) -> bool:
+    """Whether two scores can be compared: other plots read the points of this one."""
+    return bool(len(inputs.points) and pairs(inputs.points, inputs.suite, inputs.board.sort))
+
+
+@board_plot(order=2)
+def scatter_plot(inputs: PlotInputs) -> Plot | None:
     """Any score against any other; None where no two can be compared."""
-    chosen = pairs(points, suite, sort)
-    if not len(points) or not chosen:
+    suite, shown, points, *_ = inputs
+    if not has_scatter(inputs):
         return None
     fitted = fitted_models(points, suite)
     data: dict[str, object] = {
@@ -30,8 +33,8 @@ def scatter_plot(points: BoardPoints, suite: Suite, sort: str) -> Plot | None:
         "fitted": [int(one) for one in fitted],
         "levels": levels(int(fitted.sum())),
         "weak": weak(int(fitted.sum()), 1),
-        "space": paper_space(suite),
-        "lines": [line_record(points, pair, fitted) for pair in chosen],
+        "space": suite.space,
+        "lines": [line_record(points, pair, fitted) for pair in pairs(points, suite, shown.sort)],
     }
     return Plot(
         SCATTER,
@@ -44,10 +47,14 @@ def scatter_plot(points: BoardPoints, suite: Suite, sort: str) -> Plot | None:
     )
 
 
-def plane_plot(points: BoardPoints, suite: Suite, sort: str) -> Plot | None:
+@board_plot(order=3)
+def plane_plot(inputs: PlotInputs) -> Plot | None:
     """A score against two references at once; None without two references or with too few models."""
+    suite, shown, points, *_ = inputs
+    if not has_scatter(inputs):
+        return None
     fitted = fitted_models(points, suite)
-    made = [plane_record(points, triple, fitted) for triple in triples(points, suite, sort)]
+    made = [plane_record(points, triple, fitted) for triple in triples(points, suite, shown.sort)]
     kept = [one for one in made if len(one) > 2]
     if not kept:
         return None

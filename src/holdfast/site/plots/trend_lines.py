@@ -18,11 +18,10 @@ from holdfast.site.plots.points import BEYOND, BOARD, BoardPoints, ScoreAxis
 from holdfast.trends.bands import band
 from holdfast.trends.bootstrap import widened_confidence
 from holdfast.trends.fits import Fit, fit, near_zero
-from holdfast.trends.robustness import OVERALL
+from holdfast.trends.selecting import fit_set
 from holdfast.trends.spaces import SPACES, Space
-from holdfast.trends.testbed import NATURAL, standard_models
+from holdfast.trends.testbed import NATURAL
 
-TESTBED, OODROBUSTBENCH = "arXiv:2007.00644", "arXiv:2310.12793"
 ACROSS = 33  # places along a line at which its band is known
 EXACT = 8  # digits of a coefficient
 PAIRS = 16  # lines with bands that are made ahead; the page makes the others itself
@@ -42,45 +41,48 @@ class AxisTriple(NamedTuple):
     y: int
 
 
-def paper_space(suite: Suite) -> str:
-    """The space in which the suite's paper draws its lines."""
-    return "linear" if suite.source == OODROBUSTBENCH else "logit"
-
-
 def fitted_models(points: BoardPoints, suite: Suite) -> NDArray[np.bool_]:
     """The models that a line goes through: those of others, so that one's own are placed and not fitted.
 
-    As its paper has it: standard models for the testbed; accuracy + robustness of 1.10 or more for OODRobustBench. With
-    fewer than three models of others, all are fitted on.
+    The suite's `fit` and `leave_out` choose among them. With fewer than three models of others, all are fitted on.
     """
+    every = np.ones(len(points), dtype=bool)
     others = np.array([set(entry.every_origin) != {MEASURED} for entry in points.entries], dtype=bool)
-    kept = others & _typical(points, suite)
-    return kept if kept.sum() >= 3 else np.ones(len(points), dtype=bool)
+    if suite.fit or suite.leave_out:
+        axes = {name: axis for axis in reversed(points.axes) for name in axis.names}
+        values = np.array([axis.values for axis in axes.values()]).reshape(len(axes), len(points)).T
+        facts = {entry.model: entry.facts for entry in points.entries}
+        table = Table(tuple(facts), tuple(axes), values, np.zeros(values.shape, dtype=np.int64), facts)
+        try:
+            chosen = set(fit_set(table, suite.fit, suite.leave_out).models)
+        except HoldfastError:  # nothing on the board says who they are
+            return every
+        others &= np.array([entry.model in chosen for entry in points.entries], dtype=bool)
+    return others if others.sum() >= 3 else every
 
 
 def pairs(points: BoardPoints, suite: Suite, sort: str) -> list[AxisPair]:
     """The pairs worth a look, the one to open with first: every shifted score on its reference."""
-    found = [AxisPair(x[0], y) for x, y in _beyond(points, suite) if len(x) == 1]
-    if suite.source == TESTBED:
-        named = [(points.axis_of(pair.x), points.axis_of(pair.y)) for pair in NATURAL.values()]
-        found += [AxisPair(x, y) for x, y in named if x is not None and y is not None]
+    axis_pairs = [AxisPair(x[0], y) for x, y in _beyond(points, suite) if len(x) == 1]
+    named = [(points.axis_of(pair.x), points.axis_of(pair.y)) for pair in NATURAL.values()]
+    axis_pairs += [AxisPair(x, y) for x, y in named if x is not None and y is not None]
     own = [i for i, axis in enumerate(points.axes) if axis.group == BOARD and not axis.is_reference]
     own.sort(key=lambda i: sort not in points.axes[i].names)
-    found += [AxisPair(x, y) for y in own if (x := reference_of(points, y)) is not None]
-    if not found and len(points.axes) > 1:
-        found = [AxisPair(0, 1)]
-    return list(dict.fromkeys(found))[:PAIRS]
+    axis_pairs += [AxisPair(x, y) for y in own if (x := reference_of(points, y)) is not None]
+    if not axis_pairs and len(points.axes) > 1:
+        axis_pairs = [AxisPair(0, 1)]
+    return list(dict.fromkeys(axis_pairs))[:PAIRS]
 
 
 def triples(points: BoardPoints, suite: Suite, sort: str) -> list[AxisTriple]:
     """Shifted scores on two references each: as the suite has them, else the first pair with one reference more."""
-    found = [AxisTriple((x[0], x[1]), y) for x, y in _beyond(points, suite) if len(x) > 1]
+    axis_triples = [AxisTriple((x[0], x[1]), y) for x, y in _beyond(points, suite) if len(x) > 1]
     references = [i for i, axis in enumerate(points.axes) if axis.is_reference]
     for pair in pairs(points, suite, sort):
         others = [i for i in references if i not in pair]
         if others and pair.x in references and pair.y not in references:
-            found.append(AxisTriple((pair.x, max(others, key=lambda i: points.axes[i].n)), pair.y))
-    return list(dict.fromkeys(found))[:PAIRS]
+            axis_triples.append(AxisTriple((pair.x, max(others, key=lambda i: points.axes[i].n)), pair.y))
+    return list(dict.fromkeys(axis_triples))[:PAIRS]
 
 
 def _beyond(points: BoardPoints, suite: Suite) -> Iterator[tuple[list[int], int]]:
@@ -166,17 +168,3 @@ def _line(line: Fit) -> dict[str, object]:
         "low": json_numbers(made.low),
         "high": json_numbers(made.high),
     }
-
-
-def _typical(points: BoardPoints, suite: Suite) -> NDArray[np.bool_]:
-    every = np.ones(len(points), dtype=bool)
-    if suite.source == TESTBED:
-        facts = {entry.model: entry.facts for entry in points.entries}
-        empty = np.zeros((len(facts), 0))
-        known = set(standard_models(Table(tuple(facts), (), empty, empty.astype(np.int64), facts)))
-        return np.array([entry.model in known for entry in points.entries], dtype=bool)
-    if suite.source == OODROBUSTBENCH:
-        both = [points.axis_of(name) for name in ("id-accuracy", "id-robustness")]
-        total = sum((points.axes[i].values for i in both if i is not None), np.zeros(len(points)))
-        return np.asarray(total >= OVERALL - 1e-12) if None not in both else every
-    return every

@@ -25,7 +25,7 @@ SHARE_SECONDS = 2.0  # quick shards travel together until they take about this l
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class PackedModel:
     """A live model, packed; `content` is where the cluster keeps it."""
 
     key: str
@@ -34,11 +34,11 @@ class Parcel:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RunRequest:
     """A run as asked for: the `number` is its place among the outcomes."""
 
     number: int
-    model: Ref | Parcel
+    model: Ref | PackedModel
     scenario: Scenario
 
     @property
@@ -47,10 +47,10 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Ticket:
+class RunHandle:
     """A run under way, as every actor must know it: the same width, flags and rows taken over."""
 
-    asked: Asked
+    asked: RunRequest
     run: Run
     width: int
     flags: tuple[Flag, ...]
@@ -62,7 +62,7 @@ class Ticket:
 class Running:
     """A run that was begun: what is known of its samples, which shards wait, and how many tasks are out."""
 
-    ticket: Ticket
+    handle: RunHandle
     ledger: Ledger
     waiting: deque[range]
     suspects: deque[range] = field(default_factory=deque)
@@ -93,12 +93,12 @@ class Running:
 class Begin:
     """Look up a run and measure it for up to `patience` seconds."""
 
-    asked: Asked
+    asked: RunRequest
     patience: float
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class ShardTask:
     """Measure some shards of a run. `again`: an actor died with them, so the store may hold some already."""
 
     running: Running
@@ -106,8 +106,8 @@ class Share:
     again: bool = False
 
     @property
-    def asked(self) -> Asked:
-        return self.running.ticket.asked
+    def asked(self) -> RunRequest:
+        return self.running.handle.asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,18 +117,18 @@ class Finish:
     running: Running
 
     @property
-    def asked(self) -> Asked:
-        return self.running.ticket.asked
+    def asked(self) -> RunRequest:
+        return self.running.handle.asked
 
 
-Task = Begin | Share | Finish
+Task = Begin | ShardTask | Finish
 
 
 @dataclass(slots=True)
-class Pile:
+class ModelQueue:
     """All that is left to do with one model."""
 
-    begins: deque[Asked] = field(default_factory=deque)
+    begins: deque[RunRequest] = field(default_factory=deque)
     running: list[Running] = field(default_factory=list)
 
     @property
@@ -139,9 +139,9 @@ class Pile:
 class Work:
     """The piles of a job, with the number of times that each task was lost."""
 
-    def __init__(self, asked: Sequence[Asked], *, retries: int, patience: float) -> None:
+    def __init__(self, asked: Sequence[RunRequest], *, retries: int, patience: float) -> None:
         self.retries, self.patience = retries, patience
-        self.piles: dict[str, Pile] = defaultdict(Pile)
+        self.piles: dict[str, ModelQueue] = defaultdict(ModelQueue)
         self.losses: Counter[tuple[object, ...]] = Counter()
         for each in asked:
             self.piles[each.model.key].begins.append(each)
@@ -162,18 +162,18 @@ class Work:
                 return task
         return None
 
-    def beside(self, task: Task, actors: int) -> Share | None:
+    def beside(self, task: Task, actors: int) -> ShardTask | None:
         """More of the same for an actor that is measuring, so that it can read ahead; only while others have enough."""
-        if not isinstance(task, Share) or task.again or task.running.is_over:
+        if not isinstance(task, ShardTask) or task.again or task.running.is_over:
             return None
         running = task.running
         if running.ledger.precision is not None or len(running.waiting) <= 2 * actors:
             return None
         return self._share(running, actors)
 
-    def begun(self, ticket: Ticket, ledger: Ledger, shards: Sequence[range], pace: float) -> Running:
-        running = Running(ticket, ledger, deque(shards), pace=pace)
-        self.piles[ticket.asked.model.key].running.append(running)
+    def begun(self, handle: RunHandle, ledger: Ledger, shards: Sequence[range], pace: float) -> Running:
+        running = Running(handle, ledger, deque(shards), pace=pace)
+        self.piles[handle.asked.model.key].running.append(running)
         return running
 
     def over(self, running: Running) -> None:
@@ -181,7 +181,7 @@ class Work:
         running.is_over = True
         running.waiting.clear()
         running.suspects.clear()
-        self.piles[running.ticket.asked.model.key].running.remove(running)
+        self.piles[running.handle.asked.model.key].running.remove(running)
 
     def lost(self, task: Task) -> HoldfastError | None:
         """Puts a task back that an actor died with; after too many times the error that its run fails with."""
@@ -196,11 +196,11 @@ class Work:
             )
         if isinstance(task, Begin):
             self.piles[task.asked.model.key].begins.appendleft(task.asked)
-        elif isinstance(task, Share) and not task.running.is_over:
+        elif isinstance(task, ShardTask) and not task.running.is_over:
             task.running.suspects.extend(task.shards)
         return None
 
-    def _of(self, pile: Pile, actors: int) -> Task | None:
+    def _of(self, pile: ModelQueue, actors: int) -> Task | None:
         for running in pile.running:
             if running.is_ready:
                 running.out += 1
@@ -208,7 +208,7 @@ class Work:
         for running in pile.running:
             if running.suspects:  # alone, so that the one that kills is known
                 running.out += 1
-                return Share(running, (running.suspects.popleft(),), again=True)
+                return ShardTask(running, (running.suspects.popleft(),), again=True)
             if running.waiting:
                 return self._share(running, actors)
         if pile.begins:
@@ -216,17 +216,17 @@ class Work:
             return Begin(pile.begins.popleft(), self.patience if waiting > actors else 0.0)
         return None
 
-    def _share(self, running: Running, actors: int) -> Share:
+    def _share(self, running: Running, actors: int) -> ShardTask:
         """As many quick shards as take a moment, but never so many that others would wait for them in the end."""
         fair = math.ceil(len(running.waiting) / (2 * actors)) if running.ledger.precision is None else 1
         quick = int(SHARE_SECONDS / running.pace) if running.pace else 1
         running.out += 1
-        return Share(running, tuple(running.waiting.popleft() for _ in range(max(1, min(fair, quick)))))
+        return ShardTask(running, tuple(running.waiting.popleft() for _ in range(max(1, min(fair, quick)))))
 
 
 def _names(task: Task) -> list[tuple[object, ...]]:
     """What the losses of a task are counted under."""
     number = task.asked.number
-    if isinstance(task, Share):
+    if isinstance(task, ShardTask):
         return [(number, places) for places in task.shards]
     return [(number, type(task).__name__)]

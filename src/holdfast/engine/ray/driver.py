@@ -20,22 +20,22 @@ from holdfast.core.errors import Absent, HoldfastError, Misuse
 from holdfast.core.intervals import wilson
 from holdfast.core.refs import Ref, Run, Scenario
 from holdfast.core.types import Classifier
-from holdfast.engine.cluster_actor import Actor, Begun, Ended, Failed, Home, Reply, Shared
-from holdfast.engine.cluster_connection import (
+from holdfast.engine.evaluate import KEEP_EVERY, Outcome
+from holdfast.engine.jobs import RunOptions, read_models, read_scenarios
+from holdfast.engine.ledger import Ledger
+from holdfast.engine.order import evenly
+from holdfast.engine.ray.actor import Actor, Begun, Ended, Failed, JobContext, Reply, Shared
+from holdfast.engine.ray.cluster import (
+    actor_device,
     connected,
-    device_of,
-    devices,
+    device_count,
     first_line,
     installed_ray,
     packed,
     refuse_memory,
     token_in,
 )
-from holdfast.engine.cluster_work import Asked, Begin, Finish, Share, Task, Work
-from holdfast.engine.evaluate import KEEP_EVERY, Outcome
-from holdfast.engine.jobs import Wanted, read_models, read_scenarios
-from holdfast.engine.ledger import Ledger
-from holdfast.engine.order import evenly
+from holdfast.engine.ray.tasks import Begin, Finish, RunRequest, ShardTask, Task, Work
 from holdfast.engine.watch import Watcher
 from holdfast.store import Rows, Store
 from holdfast.store.files import NoRoom
@@ -49,7 +49,7 @@ def evaluate_on_ray(
     scenarios: Sequence[str | Scenario],
     *,
     store: Store,
-    wanted: Wanted,
+    options: RunOptions,
     pictures: int,
     watcher: Watcher,
     address: str | None,
@@ -72,28 +72,28 @@ def evaluate_on_ray(
         cells = [(model, scenario) for model in sent for scenario in asked_scenarios]
         numbers = {(model.key, scenario.key): i for i, (model, scenario) in enumerate(cells)}
         asked = [
-            Asked(numbers[model.key, scenario.key], model, scenario)
+            RunRequest(numbers[model.key, scenario.key], model, scenario)
             for model in sent
             for scenario in evenly(asked_scenarios)
         ]
-        home = Home(
+        context = JobContext(
             store=store.files.root if store.files.is_local else store.url,
             token=token,
-            wanted=wanted,
+            options=options,
             pictures=pictures,
-            device=device_of(ray, device),
+            device=actor_device(ray, device),
             folder=str(Path.cwd()),
             path=tuple(str(Path(place).resolve()) for place in sys.path),
             environment={name: value for name, value in os.environ.items() if name.startswith("HOLDFAST_")},
             version=holdfast.__version__,
         )
         work = Work(asked, retries=retries, patience=KEEP_EVERY)
-        crew = Crew(ray, home, retries)
+        workers = Workers(ray, context, retries)
         try:
-            crew.hire(actors or devices(ray, home.device))
-            outcomes = Dispatch(ray, store, watcher, work, crew).outcomes(asked_scenarios, len(sent))
+            workers.hire(actors or device_count(ray, context.device))
+            outcomes = Dispatch(ray, store, watcher, work, workers).outcomes(asked_scenarios, len(sent))
         finally:
-            crew.dismiss()
+            workers.dismiss()
     return [outcomes[i] for i in range(len(cells))]
 
 
@@ -108,21 +108,21 @@ class Member:
     tasks: dict[Any, Task] = field(default_factory=dict)
 
 
-class Crew:
+class Workers:
     """The actors. One that dies is replaced; a replacement works once it said hello, which needs a free device."""
 
-    def __init__(self, ray: Any, home: Home, retries: int) -> None:
+    def __init__(self, ray: Any, context: JobContext, retries: int) -> None:
         self.ray, self.retries = ray, retries
-        self.home = ray.put(home)
+        self.context = ray.put(context)
         self.kind = ray.remote(Actor).options(
-            num_cpus=1, num_gpus=int(home.device == "cuda"), max_concurrency=INSIDE, max_restarts=0
+            num_cpus=1, num_gpus=int(context.device == "cuda"), max_concurrency=INSIDE, max_restarts=0
         )
         self.members: list[Member] = []
         self.failures = 0  # starts that failed since the last that did not
 
     def hire(self, count: int) -> None:
         for _ in range(count):
-            handle = self.kind.remote(self.home)
+            handle = self.kind.remote(self.context)
             self.members.append(Member(handle, handle.hello.remote()))
 
     @property
@@ -176,8 +176,8 @@ class Crew:
 class Dispatch:
     """Hands out tasks, hears what came of them, and tells the watcher."""
 
-    def __init__(self, ray: Any, store: Store, watcher: Watcher, work: Work, crew: Crew) -> None:
-        self.ray, self.store, self.watcher, self.work, self.crew = ray, store, watcher, work, crew
+    def __init__(self, ray: Any, store: Store, watcher: Watcher, work: Work, workers: Workers) -> None:
+        self.ray, self.store, self.watcher, self.work, self.workers = ray, store, watcher, work, workers
         self.done: dict[int, Outcome] = {}
         self.refusals: set[str] = set()
         self.has_waited = False
@@ -185,8 +185,8 @@ class Dispatch:
     def outcomes(self, scenarios: Sequence[Scenario], models: int) -> dict[int, Outcome]:
         """Does all the work there is; the outcome of every run by its number."""
         self._plan(scenarios, models)
-        while self.work.is_left or any(member.tasks for member in self.crew.members):
-            for member in self.crew.ready:
+        while self.work.is_left or any(member.tasks for member in self.workers.members):
+            for member in self.workers.ready:
                 self._give(member)
             self._hear()
         return self.done
@@ -195,9 +195,9 @@ class Dispatch:
         """Waits for the first actor and asks it what is to come: the data need not be where this process is."""
         expected = None
         while expected is None:
-            while not self.crew.ready:
+            while not self.workers.ready:
                 self._hear()
-            member = self.crew.ready[0]
+            member = self.workers.ready[0]
             try:
                 reply = self.ray.get(member.handle.expected.remote(scenarios))
             except self.ray.exceptions.RayError as error:
@@ -208,12 +208,12 @@ class Dispatch:
         self.watcher.planned(expected * models)
 
     def _give(self, member: Member) -> None:
-        actors = len(self.crew.ready)
+        actors = len(self.workers.ready)
         while len(member.tasks) < INSIDE:
             if member.tasks:
                 task: Task | None = self.work.beside(next(iter(member.tasks.values())), actors)
             else:
-                task = self.work.next(member.holding, self.crew.held, actors)
+                task = self.work.next(member.holding, self.workers.held, actors)
             if task is None:
                 return
             member.holding = task.asked.model.key
@@ -223,11 +223,11 @@ class Dispatch:
         """Waits for the next message and acts on it."""
         heard: list[Any] = []
         while not heard:
-            heard, _ = self.ray.wait(self.crew.refs, timeout=PATIENCE)
-            if not heard and not self.crew.ready and not self.has_waited:
+            heard, _ = self.ray.wait(self.workers.refs, timeout=PATIENCE)
+            if not heard and not self.workers.ready and not self.has_waited:
                 self.has_waited = True
                 self.watcher.note("waiting for a free device on the cluster; `ray status` shows what is taken")
-        member = self.crew.of(heard[0])
+        member = self.workers.of(heard[0])
         try:
             reply = self.ray.get(heard[0])
         except self.ray.exceptions.RayError as error:
@@ -242,15 +242,15 @@ class Dispatch:
     def _started(self, member: Member, result: Any) -> None:
         if not isinstance(result, Failed):
             member.is_ready = True
-            self.crew.failures = 0
+            self.workers.failures = 0
             return
-        self.crew.refuse(member, result.error)
+        self.workers.refuse(member, result.error)
         if str(result.error) not in self.refusals:
             self.refusals.add(str(result.error))
             self.watcher.note(f"going on without one actor: {result.error}")
 
     def _died(self, member: Member, error: Exception) -> None:
-        tasks = self.crew.replace(member, error)
+        tasks = self.workers.replace(member, error)
         if tasks:
             self.watcher.note(f"an actor died, another does its work: {first_line(error)}")
         for task in tasks:
@@ -270,17 +270,17 @@ class Dispatch:
         elif isinstance(result, Begun):
             self._begun(result)
         elif isinstance(result, Shared):
-            assert isinstance(task, Share), "only a share is shared"
+            assert isinstance(task, ShardTask), "only a share is shared"
             news = task.running.measured(result.found, result.seconds)
-            self.watcher.advanced(task.running.ticket.run, news, task.running.ledger.standing)
+            self.watcher.advanced(task.running.handle.run, news, task.running.ledger.standing)
         else:
             assert isinstance(result, Ended), f"an actor said {result}"
             self._ended(task, result)
 
     def _begun(self, result: Begun) -> None:
-        run = result.ticket.run
+        run = result.handle.run
         ledger = Ledger(result.answers.copy(), run.precision)
-        self.work.begun(result.ticket, ledger, result.missing, result.pace)
+        self.work.begun(result.handle, ledger, result.missing, result.pace)
         self.watcher.began(run, len(ledger.answers), result.kept)
         if ledger.known > result.kept:
             self.watcher.advanced(run, ledger.known - result.kept, ledger.standing)
@@ -321,6 +321,6 @@ class Dispatch:
 def _sent(handle: Any, task: Task) -> Any:
     if isinstance(task, Begin):
         return handle.begin.remote(task.asked, task.patience)
-    if isinstance(task, Share):
-        return handle.measure.remote(task.running.ticket, task.shards, task.again)
-    return handle.finish.remote(task.running.ticket)
+    if isinstance(task, ShardTask):
+        return handle.measure.remote(task.running.handle, task.shards, task.again)
+    return handle.finish.remote(task.running.handle)

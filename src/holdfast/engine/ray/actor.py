@@ -23,12 +23,11 @@ import holdfast
 from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse
 from holdfast.core.refs import Ref, Run, Scenario
 from holdfast.core.types import Classifier
-from holdfast.engine.cluster_work import Asked, Ticket
 from holdfast.engine.device import Width, full_precision, pick_device
 from holdfast.engine.evaluate import Evaluation, expected
-from holdfast.engine.foreign import foreign
-from holdfast.engine.jobs import Wanted, Workshop, looked_up
-from holdfast.engine.watch import Expected, Silent
+from holdfast.engine.jobs import ModelLoader, RunOptions, as_holdfast_error, find_rows
+from holdfast.engine.ray.tasks import RunHandle, RunRequest
+from holdfast.engine.watch import Expected, SilentWatcher
 from holdfast.models.classifier import TorchClassifier, borrowed
 from holdfast.store import Store
 
@@ -38,12 +37,12 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class JobContext:
     """What an actor must know of the process that asks: where it stands, what it wants, where rows go."""
 
     store: str
     token: str
-    wanted: Wanted
+    options: RunOptions
     pictures: int
     device: str
     folder: str
@@ -71,7 +70,7 @@ class Failed:
 class Begun:
     """A run that is not whole yet; `answers` is its ledger, `kept` of it were there before."""
 
-    ticket: Ticket
+    handle: RunHandle
     answers: NDArray[np.int8]
     kept: int
     missing: tuple[range, ...]
@@ -104,7 +103,7 @@ class Reply:
     notes: tuple[str, ...]
 
 
-class Notes(Silent):
+class Notes(SilentWatcher):
     """Keeps what there is to note until the next reply."""
 
     def __init__(self) -> None:
@@ -128,7 +127,7 @@ def replying(
         try:
             result: Any = method(self, *args, **more)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - models and plug-ins are other people's code
-            result = Failed(portable(error if isinstance(error, HoldfastError) else foreign(error)))
+            result = Failed(portable(as_holdfast_error(error)))
         return Reply(result, self.notes.taken())
 
     return reply
@@ -144,8 +143,8 @@ def portable(error: HoldfastError) -> HoldfastError:
 class Actor:
     """Works for one job. Two tasks may be inside at once: while one has the device, the other reads or writes."""
 
-    def __init__(self, home: Home) -> None:
-        self.home = home
+    def __init__(self, context: JobContext) -> None:
+        self.context = context
         self.notes = Notes()
         self.busy, self.reading = threading.RLock(), threading.Lock()
         self.at_hand: dict[str, Evaluation] = {}
@@ -156,23 +155,23 @@ class Actor:
     @replying
     def hello(self) -> str:
         """Gets ready; the name of the machine."""
-        self.home.settle()
-        if holdfast.__version__ != self.home.version:
+        self.context.settle()
+        if holdfast.__version__ != self.context.version:
             raise HoldfastError(
-                f"holdfast is {holdfast.__version__} on {platform.node()} and {self.home.version} where it was started",
+                f"holdfast is {holdfast.__version__} on {platform.node()} and {self.context.version} at the driver",
                 hint="install the same version on every node",
             )
-        self.store = Store(self.home.store)
-        if not self.store.files.exists(self.home.token):
+        self.store = Store(self.context.store)
+        if not self.store.files.exists(self.context.token):
             raise Misuse(
-                f"{platform.node()} does not see the store {self.home.store}",
+                f"{platform.node()} does not see the store {self.context.store}",
                 hint="give --store a path that every node shares, such as a network folder or s3://bucket/rows",
             )
         self.open.enter_context(full_precision())
-        device = pick_device(self.home.device)
+        device = pick_device(self.context.device)
         if device.type == "cpu":
             torch.set_num_threads(1)  # there are as many actors as cores
-        self.workshop = Workshop(device, self.store, self.notes.note)
+        self.loader = ModelLoader(device, self.store, self.notes.note)
         warnings.simplefilter("always", HoldfastWarning)
         warnings.showwarning = self._warned
         return platform.node()
@@ -181,17 +180,17 @@ class Actor:
     def expected(self, scenarios: Sequence[Scenario]) -> list[Expected]:
         """What each scenario will take, as far as the data is here."""
         with self.busy:
-            return expected(scenarios, self.workshop, self.home.wanted, self.notes)
+            return expected(scenarios, self.loader, self.context.options, self.notes)
 
     @replying
-    def begin(self, asked: Asked, patience: float) -> Begun | Ended:
+    def begin(self, asked: RunRequest, patience: float) -> Begun | Ended:
         """Looks a run up, measures it for so many seconds, and finishes it where nothing is left to share."""
         with self.busy:
-            job = self.workshop.job(self._model(asked), asked.scenario, self.home.wanted)
-            job, rows = looked_up(job, self.store, self.notes.note)
+            job = self.loader.job(self._model(asked), asked.scenario, self.context.options)
+            job, rows = find_rows(job, self.store, self.notes.note)
             if rows is not None:
                 return Ended(job.run, len(rows), len(rows), fresh=False)
-            evaluation = Evaluation.of(job, self.store, self.workshop, self.home.wanted, self.notes)
+            evaluation = Evaluation.of(job, self.store, self.loader, self.context.options, self.notes)
             kept, missing = evaluation.ledger.known, len(evaluation.missing())
             begun = time.perf_counter()
             if missing <= 1:
@@ -199,18 +198,18 @@ class Actor:
             elif patience:
                 evaluation.advance(patience)
             if evaluation.ledger.is_whole:
-                return Ended(job.run, len(evaluation.joined(self.home.pictures)), kept, fresh=True)
+                return Ended(job.run, len(evaluation.joined(self.context.pictures)), kept, fresh=True)
             left = evaluation.missing()
             pace = (time.perf_counter() - begun) / (missing - len(left)) if missing > len(left) else 0.0
-            ticket = _ticket(asked, evaluation)
+            handle = _handle(asked, evaluation)
             self._hand(evaluation)
-            return Begun(ticket, evaluation.ledger.answers, kept, tuple(left), pace)
+            return Begun(handle, evaluation.ledger.answers, kept, tuple(left), pace)
 
     @replying
-    def measure(self, ticket: Ticket, shards: Sequence[range], again: bool) -> Shared:
+    def measure(self, handle: RunHandle, shards: Sequence[range], again: bool) -> Shared:
         """Measures shards and writes each into the store; what the store holds already is not measured again."""
-        evaluation = self._evaluation(ticket)
-        there = self._there(ticket.run) if again else {}
+        evaluation = self._evaluation(handle)
+        there = self._there(handle.run) if again else {}
         found, seconds = [], 0.0
         for places in shards:
             names = evaluation.order[places.start : places.stop]
@@ -228,18 +227,18 @@ class Actor:
         return Shared(tuple(found), seconds)
 
     @replying
-    def finish(self, ticket: Ticket) -> Ended:
+    def finish(self, handle: RunHandle) -> Ended:
         """Joins the shards of a run into its rows. An actor that died over it may have done so already."""
-        evaluation = self._evaluation(ticket)
+        evaluation = self._evaluation(handle)
         with self.busy:
-            if self.store.has(ticket.run.key):
-                return Ended(ticket.run, len(self.store.read(ticket.run.key)), 0, fresh=True)
-            evaluation.adopt([*map(self.store.read, ticket.siblings), *self.store.parts(ticket.run.key)])
-            rows = evaluation.joined(self.home.pictures)
-            self.at_hand.pop(ticket.run.key, None)
-        return Ended(ticket.run, len(rows), 0, fresh=True)
+            if self.store.has(handle.run.key):
+                return Ended(handle.run, len(self.store.read(handle.run.key)), 0, fresh=True)
+            evaluation.adopt([*map(self.store.read, handle.siblings), *self.store.parts(handle.run.key)])
+            rows = evaluation.joined(self.context.pictures)
+            self.at_hand.pop(handle.run.key, None)
+        return Ended(handle.run, len(rows), 0, fresh=True)
 
-    def _model(self, asked: Asked) -> Ref | Classifier:
+    def _model(self, asked: RunRequest) -> Ref | Classifier:
         """The model asked for; what is at hand of another one is let go first."""
         if self.holding != asked.model.key:
             self.at_hand.clear()
@@ -257,30 +256,30 @@ class Actor:
             self.unpacked[asked.model.key] = model
         return self.unpacked[asked.model.key]
 
-    def _evaluation(self, ticket: Ticket) -> Evaluation:
-        """The run of a ticket with everything loaded. Refuses where the files here are not those of the other nodes."""
-        known = self.at_hand.get(ticket.run.key)
+    def _evaluation(self, handle: RunHandle) -> Evaluation:
+        """The run of a handle with everything loaded. Refuses where the files here are not those of the other nodes."""
+        known = self.at_hand.get(handle.run.key)
         if known is not None:
             return known
         with self.busy:
-            job = self.workshop.job(self._model(ticket.asked), ticket.asked.scenario, self.home.wanted)
-            job = replace(job, run=replace(job.run, behaviour=ticket.run.behaviour))
-            if job.run.key != ticket.run.key:
-                what = "weights" if job.run.weights != ticket.run.weights else "data"
+            job = self.loader.job(self._model(handle.asked), handle.asked.scenario, self.context.options)
+            job = replace(job, run=replace(job.run, behaviour=handle.run.behaviour))
+            if job.run.key != handle.run.key:
+                what = "weights" if job.run.weights != handle.run.weights else "data"
                 raise HoldfastError(
-                    f"the {what} of `{ticket.run.model}` under `{ticket.run.scenario}` on {platform.node()} are not "
+                    f"the {what} of `{handle.run.model}` under `{handle.run.scenario}` on {platform.node()} are not "
                     "those of the other nodes",
                     hint="give every node the same files, or a path they share",
                 )
             evaluation = Evaluation(
                 job,
                 self.store,
-                self.workshop,
-                self.home.wanted,
-                Width(ticket.width),
-                ticket.flags,
+                self.loader,
+                self.context.options,
+                Width(handle.width),
+                handle.flags,
                 self.notes,
-                ticket.started,
+                handle.started,
             )
             self._hand(evaluation)
             return evaluation
@@ -302,7 +301,7 @@ class Actor:
             self.notes.note(f"{platform.node()}: {message}")
 
 
-def _ticket(asked: Asked, evaluation: Evaluation) -> Ticket:
+def _handle(asked: RunRequest, evaluation: Evaluation) -> RunHandle:
     own = evaluation.job.run.key
     siblings = tuple(rows.footer.key for rows in evaluation.kept if rows.footer.key != own)
-    return Ticket(asked, evaluation.job.run, evaluation.width.value, evaluation.flags, evaluation.started, siblings)
+    return RunHandle(asked, evaluation.job.run, evaluation.width.value, evaluation.flags, evaluation.started, siblings)

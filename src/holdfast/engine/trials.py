@@ -1,16 +1,10 @@
-"""How far to trust an attack's number: flags that a run raises by itself, and trials that a check can run.
-
-The signs of hidden gradients are those of Athalye et al. 2018 (arXiv:1802.00420) and Carlini et al. 2019
-(arXiv:1902.06705). Every count is tested exactly: a flag is raised where an honest model, for which the count is
-binomial with a stated share at most, would reach it with a chance of at most `FALSE_ALARM`.
-"""
+"""The check of a model on a dataset: its flags, and attacks that must succeed where gradients can be trusted."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,15 +14,12 @@ from holdfast.attacks.shapes import parts_of
 from holdfast.attacks.success import is_wrong
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
-from holdfast.core.rounding import percent
-from holdfast.core.types import Batch, Classifier, Flag
+from holdfast.core.types import Batch, Classifier, Dataset, Flag
+from holdfast.engine.flags import QUERIES_SHARE, UNBROKEN_SHARE, exceeds
+from holdfast.engine.shards import on_device
+from holdfast.models.check import balanced_sample, check
 
-ZERO_SHARE = 0.01
-FLAT_SHARE = 0.1
-BLACK_BOX_SHARE = 0.01  # of what an attack with gradients left, that thousands of queries may break on honest models
-QUERIES_SHARE = 0.05  # of what strong gradient attacks left, that a few hundred queries may break
-UNBROKEN_SHARE = 0.05  # of the samples may withstand an attack that may do anything
-FALSE_ALARM = 0.01  # chance of each flag on an honest model at the share stated for it
+PROBES = 16  # images a check looks at
 TRIAL_SAMPLES = 64
 TRIAL_QUERIES = 200
 TRIAL_WIDTH = 64
@@ -41,98 +32,28 @@ UNBOUNDED = "pgd-linf:radius=1,steps=50,step_size=0.05"
 STRONG = ("apgd-ce-linf:steps=50", "apgd-dlr-linf:steps=50")  # what must find what queries find
 
 
-def exceeds(count: int, total: int, share: float) -> bool:
-    """Whether so many of `total` are too many for a binomial share of at most `share`, at the level `FALSE_ALARM`."""
-    if not total or count <= share * total:
-        return False
-    tail = sum(math.exp(_log_chance(k, total, share)) for k in range(count, total + 1))
-    return tail <= FALSE_ALARM
+def flags_on(model: Classifier, dataset: Dataset, device: torch.device) -> tuple[Flag, ...]:
+    """Checks a model on a few images of a dataset."""
+    images, labels = _few(dataset, PROBES, device)
+    majority = float(np.bincount(dataset.labels).max()) / len(dataset.labels)
+    return check(model, images, labels, majority=majority) if len(images) else ()
 
 
-def _log_chance(k: int, total: int, share: float) -> float:
-    ways = math.lgamma(total + 1) - math.lgamma(k + 1) - math.lgamma(total - k + 1)
-    return ways + k * math.log(share) + (total - k) * math.log1p(-share)
+def trials_on(
+    model: Classifier, dataset: Dataset, device: torch.device, said: Callable[[str], None]
+) -> tuple[Flag, ...]:
+    """Attacks a model on some images of a dataset, to see whether its gradients can be trusted."""
+    images, labels = _few(dataset, 2 * TRIAL_SAMPLES, device)
+    return trials(model, images, labels, said) if len(images) else ()
 
 
-@dataclass(frozen=True, slots=True)
-class Sign:
-    """A share of counts above which a run's number is flagged; `tested`: only where chance does not explain it."""
-
-    name: str
-    of: str
-    among: str
-    limit: float
-    explanation: str
-    tested: bool = False
-
-    def flag(self, tallies: Mapping[str, int]) -> Flag | None:
-        count, total = tallies.get(self.of, 0), tallies.get(self.among, 0)
-        if not total or count / total <= self.limit or (self.tested and not exceeds(count, total, self.limit)):
-            return None
-        share = f"{percent(count / total)} %"
-        return Flag(self.name, "warning", self.explanation.format(share=share, count=count, total=total))
-
-
-SIGNS = (
-    Sign(
-        "zero-gradients",
-        "zero gradients",
-        "gradients",
-        ZERO_SHARE,
-        "{share} of the attack's gradients were exactly zero: the model may hide its gradients, and the attack may be "
-        "weaker than it looks",
-    ),
-    Sign(
-        "flat-objective",
-        "flat climbs",
-        "climbs",
-        FLAT_SHARE,
-        "in {share} of the attack's runs the objective never rose above its start: gradients may not point anywhere, "
-        "and the attack may be weaker than it looks",
-    ),
-    Sign(
-        "black-box-beats-white-box",
-        "broken without gradients alone",
-        "tried without gradients",
-        BLACK_BOX_SHARE,
-        "{share} of the samples that withstood every attack with gradients were broken by one without: the model may "
-        "hide its gradients",
-        tested=True,
-    ),
-    Sign(
-        "black-box-beats-white-box",
-        "probe: broken by queries alone",
-        "probe: survivors asked",
-        QUERIES_SHARE,
-        "of {total} samples that withstood the attack, {count} were broken by a short random search inside the same "
-        "radius and by no strong attack with gradients: the model may hide its gradients, and is less robust than this",
-        tested=True,
-    ),
-    Sign(
-        "unbounded-attack-fails",
-        "probe: unbroken without a bound",
-        "probe: survivors attacked",
-        UNBROKEN_SHARE,
-        "of {total} samples that withstood the attack, {count} also withstood gradient steps that may change every "
-        "pixel at will: the gradients lead nowhere, and the number says nothing",
-        tested=True,
-    ),
-    Sign(
-        "answers-change",
-        "probe: clean images now wrong",
-        "probe: survivors shown",
-        UNBROKEN_SHARE,
-        "of {total} samples that withstood the attack, {count} are wrong without one when asked again: the model's "
-        "answers change from call to call or with the batch",
-        tested=True,
-    ),
-)
-
-
-def tally_flags(tallies: Mapping[str, int]) -> tuple[Flag, ...]:
-    """Flags that only the whole run can raise; each name once."""
-    found = [flag for sign in SIGNS if (flag := sign.flag(tallies)) is not None]
-    return tuple({flag.name: flag for flag in reversed(found)}.values())[::-1]
+def _few(dataset: Dataset, count: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Some images, of each class as many as of others, with their labels; unreadable ones are passed over."""
+    index = balanced_sample(np.asarray(dataset.labels), count)
+    images = dataset.images(index.tolist())
+    kept = [i for i in range(len(index)) if i not in images.failed]
+    labels = torch.from_numpy(np.asarray(dataset.labels[index[kept]])).to(device)
+    return on_device(images.pixels[kept], device), labels
 
 
 def trials(model: Classifier, images: Tensor, labels: Tensor, said: Callable[[str], None]) -> tuple[Flag, ...]:

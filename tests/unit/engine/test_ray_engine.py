@@ -16,16 +16,16 @@ from fake_ray import FakeRay, Handle
 
 from holdfast.core.errors import Absent, HoldfastError, Misuse
 from holdfast.core.refs import Ref, Run, Scenario
-from holdfast.engine import cluster
 from holdfast.engine import evaluate as evaluate_module
-from holdfast.engine.cluster import evaluate_on_ray
-from holdfast.engine.cluster_actor import portable
-from holdfast.engine.cluster_connection import device_of, devices
-from holdfast.engine.cluster_work import Asked, Begin, Finish, Share, Task, Ticket, Work
 from holdfast.engine.evaluate import Outcome, evaluate, needed
-from holdfast.engine.jobs import Wanted
+from holdfast.engine.jobs import RunOptions
 from holdfast.engine.ledger import Ledger
-from holdfast.engine.watch import Silent
+from holdfast.engine.ray import driver
+from holdfast.engine.ray.actor import portable
+from holdfast.engine.ray.cluster import actor_device, device_count
+from holdfast.engine.ray.driver import evaluate_on_ray
+from holdfast.engine.ray.tasks import Begin, Finish, RunHandle, RunRequest, ShardTask, Task, Work
+from holdfast.engine.watch import SilentWatcher
 from holdfast.models import wrap
 from holdfast.store import Footer, Rows, Store
 from holdfast.store.files import NoRoom
@@ -51,7 +51,7 @@ def store(tmp_path: Path) -> Store:
     return Store(str(tmp_path / "store"))
 
 
-class Telling(Silent):
+class Telling(SilentWatcher):
     """Remembers what it was told."""
 
     def __init__(self) -> None:
@@ -79,12 +79,12 @@ def on_fake(
     models: list[object],
     scenarios: list[str],
     store: Store,
-    wanted: Wanted | None = None,
+    options: RunOptions | None = None,
     **more: object,
 ) -> list[Outcome]:
-    monkeypatch.setattr(cluster, "installed_ray", lambda: fake)
-    settings: dict[str, object] = {"pictures": 0, "watcher": Silent(), "address": None, "actors": 2} | more
-    return evaluate_on_ray(models, scenarios, store=store, wanted=wanted or Wanted(), **settings)  # type: ignore[arg-type]
+    monkeypatch.setattr(driver, "installed_ray", lambda: fake)
+    settings: dict[str, object] = {"pictures": 0, "watcher": SilentWatcher(), "address": None, "actors": 2} | more
+    return evaluate_on_ray(models, scenarios, store=store, options=options or RunOptions(), **settings)  # type: ignore[arg-type]
 
 
 def assert_same(one: Rows | None, other: Rows | None) -> None:
@@ -98,10 +98,10 @@ def assert_same(one: Rows | None, other: Rows | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "seed"), [(Wanted(), 0), (Wanted(samples=35, seed=1), 1), (Wanted(precision=0.09), 2)]
+    ("options", "seed"), [(RunOptions(), 0), (RunOptions(samples=35, seed=1), 1), (RunOptions(precision=0.09), 2)]
 )
 def test_the_rows_are_those_of_one_process(
-    wanted: Wanted,
+    options: RunOptions,
     seed: int,
     store: Store,
     tmp_path: Path,
@@ -111,11 +111,11 @@ def test_the_rows_are_those_of_one_process(
     data = tiny_data(n=130)
     scenarios = [data, f"{data}+gaussian-noise:severity=2", f"{data}+pgd-linf:radius=1/255,steps=2"]
     names = [MODEL, "fashion-standard"]
-    monkeypatch.setattr(cluster, "KEEP_EVERY", 0.0)  # share everything out
+    monkeypatch.setattr(driver, "KEEP_EVERY", 0.0)  # share everything out
     local = Store(str(tmp_path / "local"))
-    alone = evaluate(names, scenarios, store=local, pictures=1, **_settings(wanted))  # type: ignore[arg-type]
+    alone = evaluate(names, scenarios, store=local, pictures=1, **_settings(options))  # type: ignore[arg-type]
     watcher = Telling()
-    together = on_fake(FakeRay(seed), monkeypatch, names, scenarios, store, wanted, pictures=1, watcher=watcher)
+    together = on_fake(FakeRay(seed), monkeypatch, names, scenarios, store, options, pictures=1, watcher=watcher)
     assert [(each.model, each.scenario) for each in together] == [(each.model, each.scenario) for each in alone]
     for one, other in zip(together, alone, strict=True):
         assert one.fresh
@@ -126,14 +126,14 @@ def test_the_rows_are_those_of_one_process(
     assert store.unfinished() == {}
     assert store.files.leftovers() == []
     again = Telling()
-    repeated = on_fake(FakeRay(seed), monkeypatch, names, scenarios, store, wanted, watcher=again)
+    repeated = on_fake(FakeRay(seed), monkeypatch, names, scenarios, store, options, watcher=again)
     assert not any(each.fresh for each in repeated)
     assert again.said == ["done before"] * 6
     assert again.counts["measured"] == 0
 
 
-def _settings(wanted: Wanted) -> dict[str, object]:
-    return {"seed": wanted.seed, "samples": wanted.samples, "precision": wanted.precision}
+def _settings(options: RunOptions) -> dict[str, object]:
+    return {"seed": options.seed, "samples": options.samples, "precision": options.precision}
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -147,7 +147,7 @@ def test_deaths_at_random_change_nothing(
 
     data = tiny_data(n=95)
     scenarios = [data, f"{data}+gaussian-noise:severity=2"]
-    monkeypatch.setattr(cluster, "KEEP_EVERY", rng.choice([0.0, 2.0]))
+    monkeypatch.setattr(driver, "KEEP_EVERY", rng.choice([0.0, 2.0]))
     alone = evaluate(MODEL, scenarios, store=str(tmp_path / "local"), pictures=0)
     fake, watcher = FakeRay(seed, deaths), Telling()
     together = on_fake(fake, monkeypatch, [MODEL], scenarios, store, watcher=watcher, retries=30)
@@ -309,7 +309,7 @@ def test_files_that_differ_between_nodes_are_refused(
             if ref.method == "measure":  # type: ignore[attr-defined]
                 tiny_data(n=60, labels=np.arange(60)[::-1] % 10)
                 ref.handle.actor.at_hand.clear()  # type: ignore[attr-defined]
-                ref.handle.actor.workshop.datasets.clear()  # type: ignore[attr-defined]
+                ref.handle.actor.loader.datasets.clear()  # type: ignore[attr-defined]
             return super().get(ref)  # type: ignore[arg-type]
 
     (outcome,) = on_fake(Late(), monkeypatch, [MODEL], [data], store)
@@ -331,7 +331,7 @@ def test_a_node_that_does_not_see_the_store_is_left_out(
         def get(self, ref: object) -> object:
             handle = ref.handle  # type: ignore[attr-defined]
             if handle.number in blind:
-                handle.actor.home = _elsewhere(handle.actor.home)
+                handle.actor.context = _elsewhere(handle.actor.context)
             return super().get(ref)  # type: ignore[arg-type]
 
     watcher = Telling()
@@ -343,10 +343,10 @@ def test_a_node_that_does_not_see_the_store_is_left_out(
         on_fake(Apart(), monkeypatch, [MODEL], [tiny_data(n=30)], store)
 
 
-def _elsewhere(home: object) -> object:
+def _elsewhere(context: object) -> object:
     from dataclasses import replace
 
-    return replace(home, store="/somewhere/else")  # type: ignore[type-var]
+    return replace(context, store="/somewhere/else")  # type: ignore[type-var]
 
 
 def test_actors_that_never_start_end_the_job_in_words(
@@ -361,7 +361,9 @@ def test_actors_that_never_start_end_the_job_in_words(
 def test_ray_is_asked_for_where_it_is_absent(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(HoldfastError, match="not installed") as caught:
-        evaluate_on_ray([MODEL], [], store=store, wanted=Wanted(), pictures=0, watcher=Silent(), address=None)
+        evaluate_on_ray(
+            [MODEL], [], store=store, options=RunOptions(), pictures=0, watcher=SilentWatcher(), address=None
+        )
     assert 'pip install "holdfast[ray]"' in str(caught.value)
 
 
@@ -408,13 +410,13 @@ def test_actors_are_one_per_device(
     assert fake.hired == 3
     assert (fake.options_seen["num_cpus"], fake.options_seen["num_gpus"]) == (1, 0)
     fake.resources = {"CPU": 8.0, "GPU": 2.0}
-    assert device_of(fake, "auto") == "cuda"
-    assert devices(fake, "cuda") == 2
-    assert devices(fake, device_of(fake, "cpu")) == 8
+    assert actor_device(fake, "auto") == "cuda"
+    assert device_count(fake, "cuda") == 2
+    assert device_count(fake, actor_device(fake, "cpu")) == 8
     for device, resources in (("cuda:1", fake.resources), ("cuda", {"CPU": 1.0})):
         fake.resources = resources
         with pytest.raises(Misuse, match="cluster"):
-            device_of(fake, device)
+            actor_device(fake, device)
     with pytest.raises(Misuse, match="--actors"):
         on_fake(fake, monkeypatch, [MODEL], [], store, actors=0)
 
@@ -432,10 +434,10 @@ def test_an_error_travels_as_the_nearest_kind_everyone_knows() -> None:
 # who does what next
 
 
-def asked(models: str, scenarios: int) -> list[Asked]:
+def asked(models: str, scenarios: int) -> list[RunRequest]:
     cells = [(model, i) for model in models for i in range(scenarios)]
     return [
-        Asked(n, Ref("model", model, (), 1), Scenario(Ref("dataset", f"d{i}", (), 1)))
+        RunRequest(n, Ref("model", model, (), 1), Scenario(Ref("dataset", f"d{i}", (), 1)))
         for n, (model, i) in enumerate(cells)
     ]
 
@@ -445,9 +447,9 @@ def key(model: str) -> str:
 
 
 def running(work: Work, task: Task, shards: int, *, pace: float = 0.0, precision: float | None = None) -> None:
-    ticket = Ticket(task.asked, Run(task.asked.model, task.asked.scenario), 1, (), "", ())  # type: ignore[arg-type]
+    handle = RunHandle(task.asked, Run(task.asked.model, task.asked.scenario), 1, (), "", ())  # type: ignore[arg-type]
     places = [range(10 * i, 10 * i + 10) for i in range(shards)]
-    work.begun(ticket, Ledger.empty(10 * shards, precision), places, pace)
+    work.begun(handle, Ledger.empty(10 * shards, precision), places, pace)
 
 
 def test_an_actor_stays_with_its_model_and_idle_ones_take_what_nobody_holds() -> None:
@@ -490,11 +492,11 @@ def test_quick_shards_travel_together_but_leave_enough_for_others() -> None:
     assert begin is not None
     running(work, begin, 40, pace=0.5)
     share = work.next(key("a"), {}, 2)
-    assert isinstance(share, Share)
+    assert isinstance(share, ShardTask)
     assert len(share.shards) == 4, "two seconds of them"
     share.running.pace = 0.001
     shares = []
-    while isinstance(more := work.next(key("a"), {}, 2), Share):
+    while isinstance(more := work.next(key("a"), {}, 2), ShardTask):
         shares.append(len(more.shards))
     assert sum(shares) == 36
     assert shares[0] == 9
@@ -520,7 +522,7 @@ def test_a_run_is_finished_once_and_after_its_last_share() -> None:
     assert begin is not None
     running(work, begin, 1)
     share = work.next(key("a"), {}, 1)
-    assert isinstance(share, Share)
+    assert isinstance(share, ShardTask)
     assert work.next(key("a"), {}, 1) is None
     share.running.out -= 1
     assert share.running.measured([(range(10), np.ones(10, bool))], 1.0) == 10
@@ -536,12 +538,12 @@ def test_what_was_lost_is_done_again_alone() -> None:
     assert begin is not None
     running(work, begin, 8, pace=0.1)
     share = work.next(key("a"), {}, 1)
-    assert isinstance(share, Share)
+    assert isinstance(share, ShardTask)
     assert len(share.shards) == 4
     share.running.out -= 1
     assert work.lost(share) is None
     again = work.next(key("a"), {}, 1)
-    assert isinstance(again, Share)
+    assert isinstance(again, ShardTask)
     assert (again.shards, again.again) == ((range(10),), True)
     assert work.beside(again, 1) is None
     assert "died 2 times" in str(work.lost(again))
@@ -553,7 +555,7 @@ def test_a_precision_that_is_reached_ends_the_shares() -> None:
     assert begin is not None
     running(work, begin, 100, precision=0.05)
     share = work.next(key("a"), {}, 1)
-    assert isinstance(share, Share)
+    assert isinstance(share, ShardTask)
     share.running.measured([(range(400), np.ones(400, bool))], 1.0)
     assert share.running.waiting == deque()
     assert share.running.ledger.reached() == 100

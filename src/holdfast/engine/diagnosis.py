@@ -80,7 +80,7 @@ class Package:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StoreState:
     """Where rows go."""
 
     path: str
@@ -131,7 +131,7 @@ class Diagnosis:
     holdfast: str
     python: str
     packages: tuple[Package, ...]
-    store: Place
+    store: StoreState
     folder: str = ""
     devices: tuple[Device, ...] = ()
     data: tuple[Data, ...] = ()
@@ -149,7 +149,7 @@ class Diagnosis:
 def examined(store: str) -> Diagnosis:
     """Looks at everything; without a working torch, at what needs none."""
     packages = tuple(map(needed_package, NEEDED)) + tuple(optional_package(name, use) for name, use in USES.items())
-    known = Diagnosis(holdfast.__version__, platform.python_version(), packages, place(store))
+    known = Diagnosis(holdfast.__version__, platform.python_version(), packages, store_state(store))
     if known.problems and any(package.problem for package in packages[: len(NEEDED)]):
         return known
     return Diagnosis(
@@ -158,13 +158,13 @@ def examined(store: str) -> Diagnosis:
         packages,
         known.store,
         str(data_home()),
-        devices(),
+        local_devices(),
         tuple(datasets()),
         tuple(map(fitness, suites())),
     )
 
 
-def devices() -> tuple[Device, ...]:
+def local_devices() -> tuple[Device, ...]:
     """The CPU, and each GPU that torch can use."""
     import torch
 
@@ -205,13 +205,13 @@ def optional_package(name: str, use: Use) -> Package:
     return Package(name, str(getattr(module, "__version__", "installed")), use.purpose)
 
 
-def place(store: str) -> Place:
+def store_state(store: str) -> StoreState:
     """Whether rows can be written, how many runs there are, and the room that is left on a local disk."""
     try:
         kept = Store(store)
         runs = len(kept.files.names("rows", ".parquet"))
     except Exception as error:  # noqa: BLE001 - fsspec and its drivers raise what they like
-        return Place(store, 0, None, f"the store {store} cannot be read: {error}")
+        return StoreState(store, 0, None, f"the store {store} cannot be read: {error}")
     free = None
     if kept.files.is_local:
         folder = Path(kept.files.root)
@@ -219,16 +219,16 @@ def place(store: str) -> Place:
             folder = folder.parent
         free = shutil.disk_usage(folder).free
         if not (folder.is_dir() and os.access(folder, os.W_OK)):
-            return Place(store, runs, free, f"the store {store} cannot be written: {folder} does not allow it")
+            return StoreState(store, runs, free, f"the store {store} cannot be written: {folder} does not allow it")
         if folder != Path(kept.files.root):  # nothing there yet: leave it so
-            return Place(store, runs, free)
+            return StoreState(store, runs, free)
     probe = f"probe-{uuid.uuid4().hex[:8]}"
     try:
         kept.files.write(probe, b"holdfast")
         kept.files.remove(probe)
     except Exception as error:  # noqa: BLE001
-        return Place(store, runs, free, str(error).splitlines()[0])
-    return Place(store, runs, free)
+        return StoreState(store, runs, free, str(error).splitlines()[0])
+    return StoreState(store, runs, free)
 
 
 def datasets() -> list[Data]:

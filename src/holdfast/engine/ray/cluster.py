@@ -1,4 +1,4 @@
-"""What a job on Ray stands on: Ray itself, a cluster, its devices, and what must travel there."""
+"""What a job on Ray stands on: Ray itself, a cluster, its device_count, and what must travel there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.refs import Ref
 from holdfast.core.temporary import TemporaryFolder, end_processes_using, remove_leftovers
 from holdfast.core.types import Classifier
-from holdfast.engine.cluster_work import Parcel
+from holdfast.engine.ray.tasks import PackedModel
 from holdfast.store import Store
 from holdfast.store.files import TEMPORARY
 
@@ -109,7 +109,7 @@ def _on_loopback() -> Iterator[None]:
             os.environ[NO_CLUSTER] = before[0]
 
 
-def device_of(ray: Any, asked: str) -> str:
+def actor_device(ray: Any, asked: str) -> str:
     """What every actor computes on; which GPU of a node is Ray's choice."""
     gpus = int(ray.cluster_resources().get("GPU", 0))
     if asked == "auto":
@@ -121,11 +121,11 @@ def device_of(ray: Any, asked: str) -> str:
     return asked
 
 
-def devices(ray: Any, device: str) -> int:
+def device_count(ray: Any, device: str) -> int:
     return max(1, int(ray.cluster_resources().get("GPU" if device == "cuda" else "CPU", 0)))
 
 
-def packed(ray: Any, model: Ref | Classifier) -> Ref | Parcel:
+def packed(ray: Any, model: Ref | Classifier) -> Ref | PackedModel:
     """A ref travels as it is, a live model packed, where it can be."""
     if isinstance(model, Ref):
         return model
@@ -136,7 +136,7 @@ def packed(ray: Any, model: Ref | Classifier) -> Ref | Parcel:
             f"`{model.card.name}` cannot travel to other processes: {type(error).__name__}: {error}",
             hint="name a function that makes it, `python:module:factory`, or save it and name the file, `file:PATH`",
         ) from error
-    return Parcel(f"{model.card.name} {uuid.uuid4().hex}", model.card.name, ray.put(packed))
+    return PackedModel(f"{model.card.name} {uuid.uuid4().hex}", model.card.name, ray.put(packed))
 
 
 @contextlib.contextmanager

@@ -1,0 +1,119 @@
+"""Which version of a model an attack asks: the model itself, or its fast version with every success confirmed.
+
+A fast version gives gradients and a first opinion. A success counts once the model itself confirms it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from holdfast.attacks.replay import Replays, replays_of
+from holdfast.attacks.success import is_near, is_wrong, may_be_wrong
+from holdfast.core.types import Batch, BatchLengths, Classifier, ExactVersion, fast_version_of
+
+if TYPE_CHECKING:
+    from holdfast.attacks.active_set import Samples
+    from holdfast.attacks.gradient import GradientAttack
+    from holdfast.attacks.search import RandomSearch
+
+CLOSE = 3.0  # errors of a fast version, each twice the largest seen: over the steps to the boundary they add up
+
+
+class ExactModel:
+    """A model without its fast version; `exact` knows good batch lengths, where there is one."""
+
+    def __init__(self, model: Classifier, exact: ExactVersion | None) -> None:
+        self.card, self.exact = model.card, exact or model
+        self.lengths = None if exact is None else exact.lengths
+
+    def __call__(self, images: Tensor) -> Tensor:
+        return self.exact(images)
+
+
+def kind_of(attack: GradientAttack | RandomSearch) -> Hashable:
+    """What decides how much precision an attack needs, beside its radius."""
+    return attack.threat, attack.objective, attack.keep
+
+
+class AskedModel:
+    """The model under attack. `fast` is its fast version where this attack may use it, `exact` the model itself.
+
+    An attack that does not stop at a success confirms nothing, so it asks only the model; so does one of a kind that
+    the fast version was found too weak for.
+    """
+
+    def __init__(self, model: Classifier, attack: GradientAttack | RandomSearch) -> None:
+        fast = fast_version_of(model)
+        self.model, self.attack = model, attack
+        self.fast = fast if fast is not None and attack.stop_when_broken and kind_of(attack) not in fast.weak else None
+        self.exact: Callable[[Tensor], Tensor] = model
+        self.lengths: BatchLengths | None = model.lengths if isinstance(model, ExactModel) else None
+        if self.fast is not None:
+            self.exact, self.lengths = self.fast.exact or model, self.fast.lengths
+
+    def __call__(self, images: Tensor) -> Tensor:
+        return self.model(images) if self.fast is None else self.fast(images)
+
+    def without_fast(self) -> AskedModel:
+        """The same model, asked itself throughout."""
+        return AskedModel(ExactModel(self.model, None if self.fast is None else self.fast.exact), self.attack)
+
+    @property
+    def replays(self) -> Replays | None:
+        """The recorded steps of the fast version; None where steps are not recorded."""
+        return None if self.fast is None else replays_of(self.fast)
+
+    def is_broken(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Whether these logits may be of a broken sample; what a fast version cannot tell, the model is asked later."""
+        error = 0.0 if self.fast is None else self.fast.error
+        return may_be_wrong(logits, labels, error=error) if error else is_wrong(logits, labels)
+
+    def clean_logits(self, batch: Batch, *, width: int) -> tuple[Tensor, Tensor]:
+        """Logits of the clean images, with the passes that each sample took.
+
+        The fast version is asked first, and the model itself about what that calls wrong or nearly so. Logits that are
+        known already are taken, and counted as one pass all the same: rows do not depend on what ran before.
+        """
+        passes = torch.ones(len(batch), dtype=torch.int64, device=batch.images.device)
+        if batch.logits is not None:
+            return batch.logits, passes
+        logits = self._in_parts(self, batch.images, width)
+        if self.fast is not None:
+            doubtful = (is_wrong(logits, batch.labels) | is_near(logits, batch.labels)).nonzero().squeeze(1)
+            if len(doubtful):
+                logits[doubtful] = self._in_parts(self.exact, batch.images[doubtful], width)
+                passes[doubtful] += 1
+        return logits, passes
+
+    def _in_parts(self, model: Callable[[Tensor], Tensor], images: Tensor, width: int) -> Tensor:
+        with torch.no_grad():
+            parts = [model(images[i : i + width]) for i in range(0, len(images), width)]
+        return torch.cat(parts) if parts else images.new_empty((0, self.model.card.classes))
+
+    def confirm(self, samples: Samples) -> None:
+        """Asks the model about samples that its fast version calls broken, and about the finished that came near."""
+        if self.fast is None:
+            return
+        near = samples.done & samples.near & (self.attack.keep == "strongest")
+        rows = ((samples.broken | near) & ~samples.free).nonzero().squeeze(1)
+        if not len(rows):
+            return
+        with torch.no_grad():
+            logits = self.exact(self.attack.threat.render(samples.scene.take(rows), samples.best[rows]))
+        wrong = is_wrong(logits, samples.labels[rows])
+        samples.forwards[rows] += 1
+        done = wrong | (samples.taken[rows] > self.attack.steps)
+        samples.broken[rows], samples.done[rows] = wrong, done
+        samples.best_value[rows] = torch.where(done, samples.best_value[rows], -torch.inf)
+
+    def close_to_boundary(self, images: Tensor, labels: Tensor) -> Tensor:
+        """Whether images lie so close to the boundary that a fast version's error may have decided."""
+        assert self.fast is not None, "only a fast version errs"
+        with torch.no_grad():
+            logits = self.exact(images)
+        error = CLOSE * self.fast.error
+        return may_be_wrong(logits, labels, error=error) if error else is_near(logits, labels)

@@ -1,0 +1,83 @@
+"""Records whose fields are tensors with one row per sample, or dictionaries of such tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+Tensors = dict[str, Tensor]
+
+
+@dataclass(slots=True)
+class TensorRecord:
+    """Row operations over all fields at once, and all tensors by name, to be saved and put together again."""
+
+    def take(self, rows: Tensor) -> Self:
+        """Only these rows, as another record."""
+        return self._mapped(lambda part: part[rows])
+
+    def copy(self) -> Self:
+        return self._mapped(Tensor.clone)
+
+    def shallow_copy(self) -> Self:
+        """Another record with the same tensors."""
+        return self._mapped(lambda part: part)
+
+    def joined(self, other: Self) -> Self:
+        """Both, one after the other; tensors of a dictionary that the other does not have are zero for its rows."""
+        rows = len(next(iter(other.tensors().values())))
+        pairs = zip(self._values(), other._values(), strict=True)
+        return type(self)(*[_joined(value, new, rows) for value, new in pairs])
+
+    def replace(self, rows: Tensor, other: Self) -> None:
+        """Writes the rows of another record over these."""
+        new = other.tensors()
+        for name, value in self.tensors().items():
+            if name in new:
+                value[rows] = new[name]
+
+    def tensors(self) -> Tensors:
+        """Every tensor by a name of its own: that of the field, with the key after it for a dictionary."""
+        named: Tensors = {}
+        for field, value in zip(fields(self), self._values(), strict=True):
+            if isinstance(value, dict):
+                named |= {f"{field.name} {key}": part for key, part in value.items()}
+            else:
+                named[field.name] = value
+        return named
+
+    @classmethod
+    def of_tensors(cls, tensors: Tensors) -> Self:
+        """What `tensors` gave, put together."""
+        values: dict[str, Any] = {field.name: {} for field in fields(cls)}
+        for name, tensor in tensors.items():
+            field, _, key = name.partition(" ")
+            if key:
+                values[field][key] = tensor
+            else:
+                values[field] = tensor
+        return cls(**values)
+
+    def _values(self) -> list[Tensor | Tensors]:
+        return [getattr(self, field.name) for field in fields(self)]
+
+    def _mapped(self, change: Callable[[Tensor], Tensor]) -> Self:
+        return type(self)(
+            *[
+                {key: change(part) for key, part in value.items()} if isinstance(value, dict) else change(value)
+                for value in self._values()
+            ]
+        )
+
+
+def _joined(value: Tensor | Tensors, new: Tensor | Tensors, rows: int) -> Tensor | Tensors:
+    if isinstance(value, dict) and isinstance(new, dict):
+        zero = {key: part.new_zeros((rows, *part.shape[1:])) for key, part in value.items() if key not in new}
+        return {key: torch.cat([part, (new | zero)[key]]) for key, part in value.items()}
+    assert isinstance(value, Tensor), "a field holds the same in both records"
+    assert isinstance(new, Tensor), "a field holds the same in both records"
+    return torch.cat([value, new])

@@ -1,0 +1,1 @@
+"""Evaluate on a Ray cluster."""
