@@ -11,8 +11,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from holdfast.core.table import table
 from holdfast.store.js_data import js_data
-from holdfast.store.scores import Imported, Scores, grid
+from holdfast.store.scores import Imported, Scores
 from holdfast.store.source_files import BadFile, ScoreCells, Source, beside, one_file, opened, share_from_percent
 
 NAME = "multirobustbench"
@@ -48,8 +49,8 @@ def read_multirobustbench(path: Path) -> Imported:
         cells.model(BEST, {"type": "reference", "architecture": "ResNet-18"})
         _add(cells, BEST, _content(reference))
         said.append(f"acc*: {reference.origin(NAME)}")
-    table = grid(cells.values, facts=cells.facts, source="; ".join(said))
-    return Imported((Scores(NAME, table, dict.fromkeys(table.settings, "percent"), origin),))
+    imported = table(cells.values, facts=cells.facts, source="; ".join(said))
+    return Imported((Scores(NAME, imported, dict.fromkeys(imported.settings, "percent"), origin),))
 
 
 def _content(source: Source) -> Any:
