@@ -27,7 +27,7 @@ from holdfast.core.rounding import percent
 
 if TYPE_CHECKING:
     from holdfast.core.suites import Suite
-    from holdfast.engine.evaluate import Outcome
+    from holdfast.engine.evaluate import Engine, Outcome
     from holdfast.models.fast import Speed
     from holdfast.store import Store
 
@@ -57,7 +57,7 @@ SpeedOption = Annotated[
     ),
 ]
 BatchOption = Annotated[
-    int | None, typer.Option("--batch-size", help="Samples in flight; found by itself if not given.")
+    int | None, typer.Option("--batch-size", help="Samples at once; chosen by memory if not given.")
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")]
 
@@ -187,10 +187,10 @@ def plan_command(
     counts = {
         state: sum(run.state == state for run in planned) for state in ("done", "under way", "to do", "cannot run")
     }
-    said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+    summary = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
     unknown = sum(run.seconds is None and run.problem is None for run in planned)
     aside = f" beside {unknown} runs without a recorded pace" if unknown else ""
-    out.print(f"\n{said}; at most {seconds_text(rest)} left{aside}. Attacks end early on samples they break.")
+    out.print(f"\n{summary}; at most {seconds_text(rest)} left{aside}. Attacks end early on samples they break.")
 
 
 def evaluate_command(
@@ -216,45 +216,29 @@ def evaluate_command(
     json: JsonOption = False,
 ) -> None:
     """Measure models under scenarios. What is done is not done again; Ctrl-C is safe and the same command resumes."""
-    from dataclasses import asdict
-
     from holdfast.cli.progress import watching
     from holdfast.engine.evaluate import evaluate
-    from holdfast.engine.jobs import RunOptions
     from holdfast.metrics.summary import line
 
-    if engine not in ("local", "ray"):
-        raise Misuse(f"--engine is local or ray, got `{engine}`")
-    if engine == "local" and (address is not None or actors is not None):
-        raise Misuse("--address and --actors are for --engine ray")
     chosen, scenarios = _scenarios(suite, scenario, dataset, part or ())
     kept = open_store(store)
-    options = RunOptions(
-        seed,
-        samples or (chosen.samples if chosen else None),
-        parse_share(precision, "--precision"),
-        batch_size,
-        cast("Speed", speed),
-    )
     with watching(quiet=quiet) as watcher:
-        if engine == "ray":
-            from holdfast.engine.ray.driver import evaluate_on_ray
-
-            outcomes = evaluate_on_ray(
-                models,
-                scenarios,
-                store=kept,
-                options=options,
-                pictures=pictures,
-                watcher=watcher,
-                address=address,
-                actors=actors,
-                device=device,
-            )
-        else:
-            outcomes = evaluate(
-                models, scenarios, store=kept, **asdict(options), device=device, pictures=pictures, watcher=watcher
-            )
+        outcomes = evaluate(
+            models,
+            scenarios,
+            store=kept,
+            seed=seed,
+            samples=samples or (chosen.samples if chosen else None),
+            precision=parse_share(precision, "--precision"),
+            device=device,
+            batch_size=batch_size,
+            speed=cast("Speed", speed),
+            pictures=pictures,
+            watcher=watcher,
+            engine=cast("Engine", engine),
+            address=address,
+            actors=actors,
+        )
     if json:
         print_json(
             [
@@ -353,13 +337,13 @@ def _stand(suite: Suite, store: Store, models: list[str]) -> None:
     print_table(["model", *titles], rows, right=titles)
     by = next(column.title or column.name for column in made.columns if column.name == made.sort)
     for entry in own:
-        place = rank_interval(made, entry.model)
-        if place is None:
+        rank = rank_interval(made, entry.model)
+        if rank is None:
             out.print(f"{entry.model} is not ranked by {by}: it lacks {entry.missing}", markup=False)
             continue
-        between = "" if place.low == place.high else f" (its interval allows {place.low} to {place.high})"
-        others = f"; {place.published} of the others are published" if place.published else ""
-        out.print(f"{entry.model} is {place.rank} of {place.of} by {by}{between}{others}", markup=False)
+        between = "" if rank.low == rank.high else f" (its interval allows {rank.low} to {rank.high})"
+        others = f"; {rank.published} of the others are published" if rank.published else ""
+        out.print(f"{entry.model} is {rank.rank} of {rank.of} by {by}{between}{others}", markup=False)
     company = [model for model in suite.models if model not in {entry.model for entry in made.entries}]
     if company and not suite.is_moved:
         out.print(f"to compare with: holdfast evaluate {' '.join(company)} --suite {suite.name}", markup=False)
