@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -13,6 +14,9 @@ from holdfast.store.exporting import latex_table
 from holdfast.store.scores import PER_HUNDRED
 
 UNRELIABLE = "†"
+KEYS = 2  # rank and model, which every block of text repeats
+GAP = 1  # between columns
+LONGEST_WORDS = 24  # of a column of words; longer ones are folded
 LARGE = 100  # from here on a number that is no share has decimals, not figures
 
 
@@ -26,7 +30,7 @@ class NumberStyle(NamedTuple):
 PLAIN = NumberStyle()
 
 
-def number_text(value: float, unit: str, style: NumberStyle = PLAIN) -> str:
+def number_in_unit(value: float, unit: str, style: NumberStyle = PLAIN) -> str:
     """`54.3` for a share; other numbers with two figures more than a share has decimals."""
     if unit in PER_HUNDRED:
         return shown(100 * value, style.digits, rounding=style.rounding)
@@ -38,10 +42,10 @@ def number_text(value: float, unit: str, style: NumberStyle = PLAIN) -> str:
 
 
 def bounds_text(cell: BoardCell, unit: str, style: NumberStyle = PLAIN) -> str:
-    """`[52.1, 56.4]`; nothing where nobody said how many samples the score rests on."""
+    """`[52.1, 56.4]`; nothing where the number of samples is not known."""
     if cell.score is None or not cell.score.n or math.isnan(cell.score.low):
         return ""
-    return f"[{number_text(cell.score.low, unit, style)}, {number_text(cell.score.high, unit, style)}]"
+    return f"[{number_in_unit(cell.score.low, unit, style)}, {number_in_unit(cell.score.high, unit, style)}]"
 
 
 def cell_text(cell: BoardCell, unit: str, style: NumberStyle = PLAIN) -> str:
@@ -49,24 +53,24 @@ def cell_text(cell: BoardCell, unit: str, style: NumberStyle = PLAIN) -> str:
     if cell.score is None:
         return missing_text(cell)
     part = f"n {cell.score.n:,}" if cell.is_partial else ""
-    said = [
-        number_text(cell.score.value, unit, style),
+    parts = [
+        number_in_unit(cell.score.value, unit, style),
         bounds_text(cell, unit, style),
         part,
         disagreement(cell, unit, style),
     ]
-    return " ".join(filter(None, said))
+    return " ".join(filter(None, parts))
 
 
 def disagreement(cell: BoardCell, unit: str, style: NumberStyle = PLAIN) -> str:
     """`(published 56.9)`: what other sources say, where that is more than rounding away and shows in these digits."""
-    own = "" if cell.score is None else number_text(cell.score.value, unit, style)
-    said = [(other.origin, number_text(other.score.value, unit, style)) for other in cell.disagreeing]
-    told: dict[str, list[str]] = {}
-    for origin, value in dict.fromkeys(said):
+    own = "" if cell.score is None else number_in_unit(cell.score.value, unit, style)
+    others = [(other.origin, number_in_unit(other.score.value, unit, style)) for other in cell.disagreeing]
+    origins_by_value: dict[str, list[str]] = {}
+    for origin, value in dict.fromkeys(others):
         if value != own:
-            told.setdefault(value, []).append(origin)
-    parts = [f"{', '.join(origins)} {value}" for value, origins in told.items()]
+            origins_by_value.setdefault(value, []).append(origin)
+    parts = [f"{', '.join(origins)} {value}" for value, origins in origins_by_value.items()]
     return f"({'; '.join(parts)})" if parts else ""
 
 
@@ -109,6 +113,61 @@ def board_latex(board: Board) -> str:
     table = board_table(board)
     notes = "".join(f"% {note}\n" for note in table.notes)
     return latex_table(table.columns, table.rows, right=table.right) + notes
+
+
+class TextBlock(NamedTuple):
+    """Some columns of a table as lines of text."""
+
+    heading: list[str]
+    body: list[str]
+
+
+def text_blocks(table: BoardTable, width: int) -> list[TextBlock]:
+    """The table cut between columns into blocks that fit the width; each begins with rank and model."""
+    widths = _widths(table, width)
+    room_of_block = width - sum(widths[:KEYS]) - KEYS * GAP
+    groups: list[list[int]] = [[]]
+    room = room_of_block
+    for i in range(KEYS, len(table.columns)):
+        if groups[-1] and widths[i] > room:
+            groups.append([])
+            room = room_of_block
+        groups[-1].append(i)
+        room -= widths[i] + GAP
+    return [_text_block(table, [*range(KEYS), *group], widths) for group in groups]
+
+
+def _widths(table: BoardTable, width: int) -> list[int]:
+    """How wide each column is: numbers are folded only where one alone would not fit, headings and words before."""
+    widths: list[int] = []
+    for i, heading in enumerate(table.columns):
+        cells = max((len(row[i]) for row in table.rows), default=0)
+        room = width - sum(widths[:KEYS]) - KEYS * GAP
+        words = width // 2 - 8 if i < KEYS else min(room, max(LONGEST_WORDS, width // 4))
+        most = room if heading in table.right and i >= KEYS else words
+        widths.append(min(max(min(cells, most), max(map(len, heading.split()), default=0)), max(most, 1)))
+    return widths
+
+
+def _text_block(table: BoardTable, index: Sequence[int], widths: Sequence[int]) -> TextBlock:
+    sides = [str.rjust if table.columns[i] in table.right else str.ljust for i in index]
+    lines: list[list[str]] = []
+    for n, row in enumerate([table.columns, *table.rows]):
+        folded = [_folded(row[i], widths[i]) for i in index]
+        tall = max(map(len, folded))
+        # a heading ends where its column begins
+        padded = [[""] * (tall - len(cell)) + cell if n == 0 else cell + [""] * (tall - len(cell)) for cell in folded]
+        lines.append(
+            [
+                " ".join(side(cell[k], widths[i]) for side, cell, i in zip(sides, padded, index, strict=True)).rstrip()
+                for k in range(tall)
+            ]
+        )
+    return TextBlock(lines[0], [line for row in lines[1:] for line in row])
+
+
+def _folded(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, max(1, width), break_on_hyphens=False) or [""] if len(text) > width else [text]
 
 
 class _Marks:
@@ -156,7 +215,7 @@ def _record(entry: BoardEntry, column: Column, cell: BoardCell, style: NumberSty
         "low": score.low if score is not None and known else None,
         "high": score.high if score is not None and known else None,
         "n": score.n if score is not None and known else None,
-        "shown": "" if score is None else number_text(score.value, column.unit, style),
+        "shown": "" if score is None else number_in_unit(score.value, column.unit, style),
         "have": cell.have,
         "of": cell.of,
         "complete": entry.is_complete,

@@ -1,12 +1,14 @@
-"""Scores of many models under many settings: what fits, boards and plots are made of, measured here or published."""
+"""Scores of many models under many settings, measured here or published: the input of fits, boards and plots."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from holdfast.core.errors import Misuse, unknown
+from holdfast.core.types import Score
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,8 +20,8 @@ class Table:
     """One number per model and setting.
 
     `values` (models, settings) are fractions, NaN where there is none; `counts` how many samples each rests on, 0 where
-    nobody said. `facts` says what is known of a model (`type`, `paper`, …), `sources` where the numbers of a setting,
-    or of a (model, setting), come from; `source` where all others do.
+    that is not known. `facts` says what is known of a model (`type`, `paper`, …), `sources` where the numbers of a
+    setting, or of a (model, setting), come from; `source` where all others do.
     """
 
     models: tuple[str, ...]
@@ -41,20 +43,20 @@ class Table:
 
     def column(self, setting: str) -> NDArray[np.float64]:
         """The scores of every model under a setting."""
-        return self.values[:, self._place(setting)]
+        return self.values[:, self._index(setting)]
 
     def count(self, setting: str) -> NDArray[np.int64]:
-        return self.counts[:, self._place(setting)]
+        return self.counts[:, self._index(setting)]
 
     def of(self, models: Iterable[str]) -> Table:
         """The rows of some models, in that order."""
-        places = {name: i for i, name in enumerate(self.models)}
-        wanted = list(models)
-        for name in wanted:
-            if name not in places:
-                raise unknown("model", name, places, otherwise="it must be in the table")
-        index = [places[name] for name in wanted]
-        return replace(self, models=tuple(wanted), values=self.values[index], counts=self.counts[index])
+        rows = {name: i for i, name in enumerate(self.models)}
+        chosen = tuple(models)
+        for name in chosen:
+            if name not in rows:
+                raise unknown("model", name, rows, otherwise="it must be in the table")
+        index = [rows[name] for name in chosen]
+        return replace(self, models=chosen, values=self.values[index], counts=self.counts[index])
 
     def where(self, kept: Sequence[bool] | NDArray[np.bool_]) -> Table:
         """The rows that are kept."""
@@ -67,10 +69,21 @@ class Table:
         """Where a number comes from."""
         return self.sources.get((model, setting)) or self.sources.get(setting) or self.source
 
-    def _place(self, setting: str) -> int:
+    def _index(self, setting: str) -> int:
         if setting not in self.settings:
             raise unknown("setting", setting, dict.fromkeys(self.settings), otherwise="it must be in the table")
         return self.settings.index(setting)
+
+
+def score_table(scores: Mapping[str, Sequence[Score | None]], settings: Sequence[str]) -> Table:
+    """A table of the scores that each model has under the settings, in their order."""
+    import numpy as np
+
+    shape = (len(scores), len(settings))
+    values = [math.nan if score is None else score.value for row in scores.values() for score in row]
+    counts = [0 if score is None else score.n for row in scores.values() for score in row]
+    numbers = np.array(counts, dtype=np.int64).reshape(shape)
+    return Table(tuple(scores), tuple(settings), np.array(values, dtype=np.float64).reshape(shape), numbers)
 
 
 def table(
@@ -78,6 +91,7 @@ def table(
     *,
     counts: Mapping[tuple[str, str], int] | None = None,
     facts: Mapping[str, Mapping[str, str]] | None = None,
+    sources: Mapping[str | tuple[str, str], str] | None = None,
     source: str = "",
 ) -> Table:
     """A table of cells (model, setting) → fraction; models and settings in order of first appearance."""
@@ -90,4 +104,4 @@ def table(
     for (model, setting), value in cells.items():
         values[row[model], column[setting]] = value
         numbers[row[model], column[setting]] = (counts or {}).get((model, setting), 0)
-    return Table(models, settings, values, numbers, facts or {}, {}, source)
+    return Table(models, settings, values, numbers, facts or {}, sources or {}, source)
