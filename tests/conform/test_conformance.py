@@ -81,7 +81,7 @@ def rogue(monkeypatch: pytest.MonkeyPatch):
     def make(kind: str, change: object) -> str:
         registry.entries(kind)
         entry = module.Component(kind, "rogue", lambda: change, 1, "", (), ())
-        monkeypatch.setitem(registry.found[kind], "rogue", entry)
+        monkeypatch.setitem(registry.components[kind], "rogue", entry)
         return "rogue"
 
     return make

@@ -66,11 +66,11 @@ def _show_thresholds(
             "--threshold takes --matrix r2 and two --x, accuracy first", hint="--x id-accuracy --x id-robustness"
         )
     least = [parse_share(text, "--threshold") or None for text in levels]
-    found = r2_by_threshold(
+    by_level = r2_by_threshold(
         table, shifts_of(y), least, accuracy=x[0], robustness=x[1], space=space, models=chosen.models
     )
     records: list[dict[str, object]] = []
-    for level, made in found.items():
+    for level, made in by_level.items():
         for cell in made.record():
             if cell["n"]:
                 n, r2 = int(str(cell["n"])), float(str(cell["r2"]))

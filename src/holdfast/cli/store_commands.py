@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Runs = Annotated[list[str] | None, typer.Option("--scenario", help="Only these scenarios.")]
 
 
-def status(store: StoreOption = STORE, json: JsonOption = False) -> None:
+def status_command(store: StoreOption = STORE, json: JsonOption = False) -> None:
     """How far the runs of a store are."""
 
     kept = open_store(store)
@@ -79,7 +79,7 @@ def status(store: StoreOption = STORE, json: JsonOption = False) -> None:
     out.print(f"\n{done} done, {len(records) - done} under way, {sum(int(str(r['rows'])) for r in records):,} rows")
 
 
-def verify(store: StoreOption = STORE, json: JsonOption = False) -> None:
+def verify_command(store: StoreOption = STORE, json: JsonOption = False) -> None:
     """Check every file of a store: digests, and what is derived against the rows. Exit 1 where one is not sound."""
     from dataclasses import asdict
 
@@ -106,7 +106,7 @@ def verify(store: StoreOption = STORE, json: JsonOption = False) -> None:
         raise typer.Exit(1)
 
 
-def scores(
+def scores_command(
     store: StoreOption = STORE,
     model: Annotated[list[str] | None, typer.Option("--model", help="Only these models.")] = None,
     scenario: Runs = None,
@@ -130,17 +130,17 @@ def scores(
     json: JsonOption = False,
 ) -> None:
     """Accuracy of every run with its interval, n, failures and flags."""
-    from holdfast.cli.scoring import Asked, results, show_results, split, with_several
+    from holdfast.cli.scoring import ScoreRequest, results, show_results, split_metrics, with_several
     from holdfast.metrics.run_scores import run_scores
     from holdfast.metrics.summary import lines
     from holdfast.store.stored_names import stored_model, stored_scenarios
 
     kept = open_store(store)
-    asked = Asked(model or (), scenario or (), reference, benchmark)
-    of_one, others = split(metric or (), asked)
-    found = results(kept, others, asked)
-    if found and not of_one:
-        show_results(found, csv=csv, latex=latex, json=json)
+    asked = ScoreRequest(model or (), scenario or (), reference, benchmark)
+    of_one, others = split_metrics(metric or (), asked)
+    multi_run = results(kept, others, asked)
+    if multi_run and not of_one:
+        show_results(multi_run, csv=csv, latex=latex, json=json)
         return
     models = [stored_model(kept, text) for text in model or ()]
     made = lines(
@@ -152,8 +152,8 @@ def scores(
         warn(note)
     if json or csv:
         records = [each.record() | more.record(each.footer.key) for each in made]
-        if found:
-            with_several(records, found, csv=csv)
+        if multi_run:
+            with_several(records, multi_run, csv=csv)
         print_json(records) if json else print_csv(records)
         return
     if not made:
@@ -180,11 +180,11 @@ def scores(
     )
     for name, why in more.reasons():
         err.print(f"{name} without an interval: {why}", markup=False, soft_wrap=True)
-    if found:
-        show_results(found, csv=False, latex=latex, json=False)
+    if multi_run:
+        show_results(multi_run, csv=False, latex=latex, json=False)
 
 
-def compare(
+def compare_command(
     one: Annotated[str, typer.Argument(help="A model, as in `holdfast scores`.")],
     other: Annotated[str, typer.Argument(help="The model to compare it with.")],
     store: StoreOption = STORE,
@@ -241,14 +241,14 @@ def compare(
 
 
 def _compare_scores(
-    store: Store, benchmark: str, one: str, other: str, wanted: list[str], *, csv: bool, latex: bool, json: bool
+    store: Store, benchmark: str, one: str, other: str, settings: list[str], *, csv: bool, latex: bool, json: bool
 ) -> None:
     """Two models of a table, setting by setting; an interval where the counts are known, as for other samples."""
     from holdfast.cli.tables import benchmark_scores
     from holdfast.metrics.unpaired import unpaired
 
     scores = benchmark_scores(benchmark, store)
-    made = unpaired(scores, one, other, settings=wanted)
+    made = unpaired(scores, one, other, settings=settings)
     if json or csv:
         records = [each.record() for each in made]
         print_json(records) if json else print_csv(records)
@@ -266,7 +266,7 @@ def _bounds(score: Score) -> tuple[float, float, float]:
     return score.value, score.low, score.high
 
 
-def explain(
+def explain_command(
     run: Annotated[str, typer.Argument(help="A run's key or its beginning, as in `holdfast scores`.")],
     sample: Annotated[str, typer.Argument(metavar="ID", help="A sample's id.")],
     store: StoreOption = STORE,

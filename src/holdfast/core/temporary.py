@@ -58,12 +58,12 @@ def remove_leftovers(parent: Path, pattern: str, *, first: Callable[[Path], obje
 def end_processes_using(folder: Path) -> list[int]:
     """Kills this user's processes that have a file below the folder open, where the system tells (Linux)."""
     ended = []
-    for place in Path("/proc").glob("[0-9]*"):
-        if int(place.name) == os.getpid() or not _uses(place, folder):
+    for process in Path("/proc").glob("[0-9]*"):
+        if int(process.name) == os.getpid() or not _uses(process, folder):
             continue
         with contextlib.suppress(OSError):
-            os.kill(int(place.name), 9)
-            ended.append(int(place.name))
+            os.kill(int(process.name), 9)
+            ended.append(int(process.name))
     return ended
 
 

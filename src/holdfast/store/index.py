@@ -76,11 +76,11 @@ class Index:
         elif len(self.known) > FEW and time.monotonic() - self.listed < REST * self.took:
             return self.known
         begun = time.monotonic()
-        found = self.files.listing(self.folder, self.suffix)
+        listed_files = self.files.listing(self.folder, self.suffix)
         self.listed = time.monotonic()
         self.took = self.listed - begun
-        self._follow(found.stamps, self.known)
-        self.left_aside |= {name: ("", Foreign(f"cannot read {name}: {why}")) for name, why in found.odd.items()}
+        self._follow(listed_files.stamps, self.known)
+        self.left_aside |= {name: ("", Foreign(f"cannot read {name}: {why}")) for name, why in listed_files.odd.items()}
         return self.known
 
     def family(self, name: str) -> list[str]:
@@ -222,11 +222,11 @@ def _column(footers: Sequence[Footer], name: str, kind: pa.DataType) -> pa.Array
     values = [getattr(footer, name) for footer in footers]
     if name not in compounds:
         return pa.array(values, pa.string()).dictionary_encode() if kind == WORDS else pa.array(values, kind)
-    said: dict[int, str] = {}  # cards, classes and the like are the same object in many footers
+    texts: dict[int, str] = {}  # cards, classes and the like are the same object in many footers
     for value in values:
-        if id(value) not in said:
-            said[id(value)] = json.dumps(value, default=asdict, ensure_ascii=False)
-    return pa.array([said[id(value)] for value in values], pa.string()).dictionary_encode()
+        if id(value) not in texts:
+            texts[id(value)] = json.dumps(value, default=asdict, ensure_ascii=False)
+    return pa.array([texts[id(value)] for value in values], pa.string()).dictionary_encode()
 
 
 def footers_in(table: pa.Table) -> list[Footer]:

@@ -29,7 +29,7 @@ from holdfast.store.files import CannotRead, Damaged, Foreign, Unusable
 from holdfast.store.footer import Footer
 from holdfast.store.galleries import Picture
 from holdfast.store.index import Index, IndexEntry
-from holdfast.store.retrying import PAUSES, TRY_AGAIN, RetryingFiles
+from holdfast.store.retrying import PAUSES, RETRY_LATER, RetryingFiles
 from holdfast.store.rows import Rows, joined_rows
 from holdfast.store.scores import FOLDER, Scores, scores_to_parquet
 from holdfast.store.scores import scores_file_name as scores_name
@@ -133,10 +133,10 @@ class Store:
 
     def scores(self, benchmark: str | None = None) -> list[Scores]:
         """The scores that were imported, of one benchmark or of all; an error where no file of them can be used."""
-        found = self.files.listing(FOLDER, SUFFIX)
-        problems: list[Unusable] = [Foreign(f"cannot read {name}: {why}") for name, why in found.odd.items()]
+        listed = self.files.listing(FOLDER, SUFFIX)
+        problems: list[Unusable] = [Foreign(f"cannot read {name}: {why}") for name, why in listed.odd.items()]
         kept: list[Scores] = []
-        for name in sorted(found.stamps):
+        for name in sorted(listed.stamps):
             if _is_of(name, benchmark):
                 try:
                     kept.append(self.scores_in(name))
@@ -225,11 +225,11 @@ class Store:
 
         A run may be finished meanwhile: who also asks for `footers` asks for them afterwards.
         """
-        found = self.files.listing("parts", SUFFIX)
-        for name, why in found.odd.items():
+        listed = self.files.listing("parts", SUFFIX)
+        for name, why in listed.odd.items():
             self.left_aside(f"cannot read {name}: {why}")
         by_key: dict[str, list[str]] = {}
-        for name in sorted(found.stamps):
+        for name in sorted(listed.stamps):
             by_key.setdefault(name.split("/")[1], []).append(name)
         kept = {key: self._usable(names) for key, names in by_key.items() if not self.files.exists(row_name(key))}
         return {key: rows for key, rows in kept.items() if rows}
@@ -267,17 +267,17 @@ class Store:
 
     def _entries(self) -> dict[str, IndexEntry]:
         """The entries of the index; what it leaves aside is told where somebody listens."""
-        found = self.index.entries()
+        listed = self.index.entries()
         problems = [error for _, (_, error) in sorted(self.index.left_aside.items())]
         unread = [error for error in problems if isinstance(error, CannotRead)]
-        if unread and not found:
+        if unread and not listed:
             raise unread[0]
         if self.tell is not None:
             for error in problems:
                 self.left_aside(error.problem)
             if self.index.problem is not None:
                 self.left_aside(f"{self.index.problem}; it was made again from the files")
-        return found
+        return listed
 
     def _paths(self) -> list[str]:
         return [self.files.path(name) for name in sorted(self._entries())]
@@ -295,15 +295,15 @@ class Store:
 
     def _usable(self, names: Sequence[str]) -> list[Rows]:
         """The rows of files for a reader, who moves nothing."""
-        found = []
+        listed = []
         for name in names:
             try:
-                found.append(self.rows_in(name))
+                listed.append(self.rows_in(name))
             except FileNotFoundError:
                 continue
             except Unusable as error:
                 self.left_aside(error.problem)
-        return found
+        return listed
 
     def _is_there(self, name: str, read: Callable[[str], object]) -> bool:
         """Whether there is a sound file of this name; a damaged one is moved aside."""
@@ -375,7 +375,7 @@ class Store:
                     why = f"{len(data):,} of {size:,} bytes came"
             except MemoryError:
                 why = "out of memory"
-        raise CannotRead(f"cannot read {name}: {why}", hint=TRY_AGAIN)
+        raise CannotRead(f"cannot read {name}: {why}", hint=RETRY_LATER)
 
 
 def _is_of(name: str, benchmark: str | None) -> bool:
