@@ -40,8 +40,8 @@ def split_metrics(metrics: Sequence[str], request: ScoreRequest) -> tuple[list[s
 
 def results(store: Store, metrics: Sequence[str], request: ScoreRequest) -> list[MultiRunScore]:
     """The scores of every metric; a note where there is nothing to make one of."""
+    from holdfast.boards.benchmark_tables import benchmark_scores
     from holdfast.boards.multi_run_scores import MultiRunScore, multi_run_scores
-    from holdfast.cli.tables import benchmark_scores
     from holdfast.core.suites import load_suite
     from holdfast.store.stored_names import stored_model, stored_scenarios
 
