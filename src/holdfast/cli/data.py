@@ -19,7 +19,7 @@ app = typer.Typer(
     name="data", help="The files of the standard datasets: list, get, verify, build.", no_args_is_help=True
 )
 
-WIDE = 240  # columns when nobody is looking: one line per row
+WIDE = 240  # letters of a line where output is piped: one line per row
 Fact = dict[str, object]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

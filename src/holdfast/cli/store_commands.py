@@ -17,8 +17,8 @@ from holdfast.cli.output import (
     interval,
     open_store,
     out,
-    print_csv,
     print_json,
+    print_records,
     print_table,
     show_table,
     tell_failures,
@@ -28,7 +28,7 @@ from holdfast.core.rounding import percent
 
 if TYPE_CHECKING:
     from holdfast.core.types import Score
-    from holdfast.store import Store
+    from holdfast.store import Footer, Store
 
 Runs = Annotated[list[str] | None, typer.Option("--scenario", help="Only these scenarios.")]
 
@@ -39,34 +39,13 @@ def status_command(store: StoreOption = STORE, json: JsonOption = False) -> None
     kept = open_store(store)
     under_way = kept.unfinished()
     finished = kept.footers()  # afterwards: a run that is finished meanwhile is in one of them
-    records = [
-        {
-            "run": key,
-            "model": f.model,
-            "scenario": f.scenario,
-            "state": "done",
-            "rows": f.n,
-            "of": f.n,
-            "seconds": f.seconds,
-        }
-        for key, f in sorted(finished.items())
-    ]
+    records = [_run_record(key, f, "done", f.n, f.n, f.seconds) for key, f in sorted(finished.items())]
     for key, parts in under_way.items():
-        if key in finished:
-            continue
-        footer = parts[0].footer
-        ids = {name for rows in parts for name in rows.ids}
-        records.append(
-            {
-                "run": key,
-                "model": footer.model,
-                "scenario": footer.scenario,
-                "state": "under way",
-                "rows": len(ids),
-                "of": footer.samples or footer.population,
-                "seconds": sum(rows.footer.seconds for rows in parts),
-            }
-        )
+        if key not in finished:
+            footer, ids = parts[0].footer, {name for rows in parts for name in rows.ids}
+            seconds = sum(rows.footer.seconds for rows in parts)
+            most = footer.samples or footer.population
+            records.append(_run_record(key, footer, "under way", len(ids), most, seconds))
     if json:
         print_json({"store": store, "runs": records, "leftovers": kept.files.leftovers()})
         return
@@ -77,6 +56,11 @@ def status_command(store: StoreOption = STORE, json: JsonOption = False) -> None
     print_table(columns, [[str(record[name])[:80] for name in columns] for record in records], right=["rows", "of"])
     done = sum(record["state"] == "done" for record in records)
     out.print(f"\n{done} done, {len(records) - done} under way, {sum(int(str(r['rows'])) for r in records):,} rows")
+
+
+def _run_record(run: str, footer: Footer, state: str, rows: int, of: int, seconds: float) -> dict[str, object]:
+    about = {"run": run, "model": footer.model, "scenario": footer.scenario}
+    return about | {"state": state, "rows": rows, "of": of, "seconds": seconds}
 
 
 def verify_command(store: StoreOption = STORE, json: JsonOption = False) -> None:
@@ -154,7 +138,7 @@ def scores_command(
         records = [each.record() | more.record(each.footer.key) for each in made]
         if multi_run:
             with_several(records, multi_run, csv=csv)
-        print_json(records) if json else print_csv(records)
+        print_records(records, json=json, csv=csv)
         return
     if not made:
         out.print(f"no finished runs in {store}")
@@ -207,9 +191,7 @@ def compare_command(
     one, other = stored_model(kept, one), stored_model(kept, other)
     made = comparisons(kept, one, other, scenarios=list(stored_scenarios(kept, scenario or ()).values()))
     tell_failures(kept, {one, other})
-    if json or csv:
-        records = [each.record() for each in made]
-        print_json(records) if json else print_csv(records)
+    if print_records([each.record() for each in made], json=json, csv=csv):
         return
     show_table(
         [
@@ -249,9 +231,7 @@ def _compare_scores(
 
     scores = benchmark_scores(benchmark, store)
     made = unpaired(scores, one, other, settings=settings)
-    if json or csv:
-        records = [each.record() for each in made]
-        print_json(records) if json else print_csv(records)
+    if print_records([each.record() for each in made], json=json, csv=csv):
         return
     show_table(
         ["setting", one, other, "difference", "p (score test)", "unit", "verdict"],

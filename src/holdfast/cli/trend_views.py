@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from holdfast.cli.output import err, out, print_csv, print_json, show_table, warn
+from holdfast.cli.output import err, out, print_csv, print_json, print_records, show_table, warn
 from holdfast.core.errors import HoldfastError, Misuse, unknown
 from holdfast.core.rounding import percent, shown
 from holdfast.core.table import Table
@@ -50,7 +50,7 @@ class TrendRequest:
 
 
 def settings_matching(settings: Sequence[str], names: Sequence[str]) -> list[str]:
-    """The settings that names and patterns stand for, in order; a name nobody has is kept, for its error."""
+    """The settings that names and patterns stand for, in order; an unknown name is kept, for its error."""
     matches: list[str] = []
     for text in names:
         if text in settings or not any(sign in text for sign in "*?["):
@@ -271,7 +271,7 @@ def show_lines(
                 "cautions": list(cautions(n, r2)),
             }
         )
-    if print_records(records, how):
+    if print_records(records, json=how.json, csv=how.csv):
         return
     rows = [
         [
@@ -292,15 +292,6 @@ def show_lines(
 def sources(table: Table, setting: str) -> str:
     """Where the numbers of a setting come from."""
     return "; ".join(sorted({table.source_of(model, setting) for model in table.models} - {""}))
-
-
-def print_records(records: Sequence[Mapping[str, object]], how: Output) -> bool:
-    """Prints for programs where that is asked for, and says whether it did."""
-    if how.json:
-        print_json(records)
-    elif how.csv:
-        print_csv(records)
-    return how.json or how.csv
 
 
 def words(record: Mapping[str, object]) -> list[str]:

@@ -78,7 +78,7 @@ def _uses(process: Path, folder: Path) -> bool:
 
 
 def _is_left(path: Path) -> bool:
-    """Whether a folder has a lock that nobody holds and is ours to remove."""
+    """Whether a folder has a lock that no process holds and is ours to remove."""
     try:
         if path.is_symlink() or path.stat().st_uid != os.getuid():
             return False

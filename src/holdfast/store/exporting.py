@@ -104,7 +104,7 @@ def latex_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right:
 
 
 def escaped(text: str) -> str:
-    """Text that LaTeX prints as it stands."""
+    """Text escaped for LaTeX."""
     return "".join(SPECIAL.get(sign, sign) for sign in text)
 
 

@@ -152,7 +152,7 @@ class Files:
         return listed
 
     def exists(self, name: str) -> bool:
-        """Whether there is such a file or folder; an error where nobody can tell."""
+        """Whether there is such a file or folder; an error where the filesystem does not answer."""
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             if self.is_local:
                 os.stat(self.path(name))  # noqa: PTH116 - `Path.exists` takes some errors for an absence
@@ -269,7 +269,7 @@ def _entry_stamp(entry: os.DirEntry[str]) -> str | None:
 
 @contextlib.contextmanager
 def _links_checked(path: str) -> Iterator[None]:
-    """A link that leads nowhere is no file that is gone: it stays, and is told."""
+    """A link that leads nowhere is not a missing file: the error says what it is."""
     try:
         yield
     except FileNotFoundError:

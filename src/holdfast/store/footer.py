@@ -37,8 +37,8 @@ class ChangeRecord:
 class Footer:
     """Everything needed to read the rows, to trust them and to make them again.
 
-    `right`, `in_top5` and `failed` count the rows, so that a board needs none of them; None where nobody counted, and
-    `in_top5` where the rows have no ranks. `probe` is what the model answered on probe images, where it is code.
+    `right`, `in_top5` and `failed` count the rows, so that a board reads no rows; None in older files, and `in_top5`
+    where the rows have no ranks. `probe` is what the model answered on probe images, where it is code.
     """
 
     key: str
@@ -127,7 +127,7 @@ class Footer:
         return json.dumps(asdict(self), ensure_ascii=False).encode()
 
     def to_metadata(self) -> dict[bytes, bytes]:
-        """The footer as it stands in a file, under a seal: the digest covers the rows, the seal the rest."""
+        """The footer as a file has it, under a seal: the digest covers the rows, the seal the rest."""
         data = self.to_bytes()
         return {FOOTER_KEY: data, SEAL_KEY: _seal(data)}
 

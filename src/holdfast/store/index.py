@@ -1,6 +1,6 @@
 """The index: what the footers of all finished runs say, in one table, so that a large store answers at once.
 
-It is derived from the files and follows them: whoever reads it lists the folder, reads the footers of files that are
+It is derived from the files and follows them: a reader lists the folder, reads the footers of files that are
 new or have changed, and writes the table anew when that was worth it. Two processes may do so at once, and it can be
 deleted at any time. A seal over the whole file tells an index that was edited or damaged: none of it is used then.
 """
@@ -31,7 +31,7 @@ REST = 10  # a larger one is listed again after this many times as long as listi
 WORTH = 100  # the table is written anew when one in so many entries is new
 SEAL_KEY = b"holdfast index"
 EDITED = {b"holdfast sealed", b"pandas"}  # what an editor leaves in the metadata when the seal is gone
-BLANK = b"0" * 64  # what stands in place of the seal while it is computed
+BLANK = b"0" * 64  # the bytes of the seal while it is computed
 READERS = 8  # footers read at once: an object store answers each slowly and many together
 
 OWN = ("key", "family", "digest", "command")  # texts of one run alone; all others are shared by many

@@ -1,4 +1,4 @@
-"""Files that are asked again: most errors of a disk or a network pass, and none of them says what a file holds."""
+"""Reading and writing with retries: most errors of a disk or network pass, and none says what a file holds."""
 
 from __future__ import annotations
 

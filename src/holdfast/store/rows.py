@@ -217,7 +217,7 @@ def to_rows(predictions: Predictions, footer: Footer) -> Rows:
 
 
 def joined_rows(pieces: Sequence[Rows], order: Sequence[str], footer: Footer) -> Rows:
-    """The rows of several pieces in the given order of ids; a sample that stands in two pieces is taken once."""
+    """The rows of several pieces in the given order of ids; a sample in two pieces is taken once."""
     table = pa.concat_tables([piece.table for piece in pieces], promote_options="default").combine_chunks()
     index_of: dict[str, int] = {}
     for i, name in enumerate(table.column("id").to_pylist()):

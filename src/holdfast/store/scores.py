@@ -111,7 +111,7 @@ class Imported:
 
 
 def tidy(scores: Scores) -> list[dict[str, object]]:
-    """One record per number, in the unit of its setting; `n` is None where nobody said."""
+    """One record per number, in the unit of its setting; `n` is None where it is not known."""
     table = scores.table
     records: list[dict[str, object]] = []
     for i, model in enumerate(table.models):
@@ -275,7 +275,7 @@ def _says_the_same(made: pa.Table, scores: Scores) -> bool:
 
 
 class _Texts(NamedTuple):
-    """A column of words: where each row's word stands among them."""
+    """A column of words: the words, and the position of each row's word among them."""
 
     words: list[str]
     positions: list[int]
@@ -309,7 +309,7 @@ def _from_arrow(made: pa.Table, about: dict[str, Any]) -> Scores:
 
 
 def _indices(column: pa.ChunkedArray, names: Sequence[str]) -> NDArray[np.int64]:
-    """Where each word of a column stands among the names."""
+    """The position of each word of a column among the names."""
     index = {name: i for i, name in enumerate(names)}
     words = column.combine_chunks()
     known = np.array([index[word] for word in words.dictionary.to_pylist()], dtype=np.int64)

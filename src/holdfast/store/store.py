@@ -2,7 +2,7 @@
 
 rows/RUN.parquet              complete runs; present means complete
 parts/RUN/SHARD.parquet       finished shards of a run under way; gone once the run is whole
-parts/RUN/SHARD.state         where the attack on a shard under way stands; gone once the shard is finished
+parts/RUN/SHARD.state         state of the attack on a shard under way; gone once the shard is finished
 scores/NAME.KEY.parquet       scores that others published, as they were imported
 gallery/RUN.parquet           a few samples before and after, as PNG, for reports
 damaged/                      files that failed their check, kept for inspection, never read
@@ -50,14 +50,15 @@ Content = TypeVar("Content")
 class Store:
     """Rows of every run ever made here, on a local folder or any fsspec path.
 
-    A file that cannot be used is left aside and the others are read. `tell`, where it is set, hears of each once.
+    A file that cannot be used is left aside and the others are read; `tell`, where given, is called once with each
+    problem.
     """
 
     def __init__(self, path: str, *, tell: Callable[[str], None] | None = None) -> None:
         self.files = RetryingFiles(str(path))
         self.index = Index(self.files, "rows", SUFFIX, self.footer_in)
         self.tell = tell
-        self.told: set[str] = set()
+        self.reported: set[str] = set()
 
     @property
     def url(self) -> str:
@@ -153,7 +154,7 @@ class Store:
     def has(self, key: str) -> bool:
         """Whether the run is done. A damaged file is moved aside, so that the run is done again.
 
-        An error where nobody can tell: a file in its place that cannot be read, or is not ours.
+        An error where its file cannot be read, or is not ours.
         """
         return self._is_there(row_name(key), self.rows_in)
 
@@ -177,7 +178,7 @@ class Store:
             return None
 
     def read_or_tell(self, key: str) -> Rows | None:
-        """The same where one of many runs must not stop the others: rows that cannot be used are told."""
+        """The same where one of many runs must not stop the others: rows that cannot be used are reported."""
         try:
             return self.read_if_there(key)
         except Unusable as error:
@@ -223,7 +224,7 @@ class Store:
     def unfinished(self) -> dict[str, list[Rows]]:
         """Runs with parts but no rows yet; parts that cannot be used are left aside, and none is moved.
 
-        A run may be finished meanwhile: who also asks for `footers` asks for them afterwards.
+        A run may finish between two calls: call `footers` after this, not before.
         """
         listed = self.files.listing("parts", SUFFIX)
         for name, why in listed.odd.items():
@@ -266,7 +267,7 @@ class Store:
     # inside
 
     def _entries(self) -> dict[str, IndexEntry]:
-        """The entries of the index; what it leaves aside is told where somebody listens."""
+        """The entries of the index; files left aside are reported where `tell` is given."""
         listed = self.index.entries()
         problems = [error for _, (_, error) in sorted(self.index.left_aside.items())]
         unread = [error for error in problems if isinstance(error, CannotRead)]
@@ -331,9 +332,9 @@ class Store:
 
     def left_aside(self, problem: str) -> None:
         """Says once that something is not used."""
-        if problem in self.told:
+        if problem in self.reported:
             return
-        self.told.add(problem)
+        self.reported.add(problem)
         if self.tell is not None:
             self.tell(problem)
         else:

@@ -1,7 +1,7 @@
 """A model or scenario as people write it, found among those that a store has runs of.
 
 A footer has every name twice: short, without arguments at their default, and in full. Both are enough to match what
-somebody writes, so no component is imported, and tables and pages need no torch.
+people write, so no component is imported, and tables and pages need no torch.
 """
 
 from __future__ import annotations

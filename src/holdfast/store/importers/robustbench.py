@@ -109,5 +109,5 @@ def _together(folder: Path, sources: list[Source]) -> Origin:
 
 
 def _text(value: object) -> object:
-    """Entries write what nobody reported as null, as `null`, as `-` or as nothing."""
+    """Entries write a missing number as null, as `null`, as `-` or as nothing."""
     return None if value in ("-", "", "null") else value
