@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from holdfast.attacks import search as module
+from holdfast.attacks.active_set import ActiveSet
 from holdfast.attacks.asked_model import AskedModel
 from holdfast.attacks.objectives import margin
 from holdfast.attacks.replay import Replays
@@ -135,7 +136,7 @@ def test_every_run_and_block_draws_anew() -> None:
     script = Script((0.0,) * (3 * BLOCK))
     hunt(script, queries=3 * BLOCK, restarts=3)(bright(0.9), greys(1), Noise.of(0, "a"), width=1)
     assert len(script.seen) == 12, "three runs of 1 + 3 · BLOCK queries take four blocks each"
-    assert len(set(script.seen)) == 12
+    assert sorted(script.seen) == list(range(12)), "run by run and block by block, none left out"
 
 
 def test_a_given_start_replaces_that_of_the_first_run_only() -> None:
@@ -257,7 +258,7 @@ def test_a_block_of_queries_asks_nothing_of_the_device(norm: str, monkeypatch: p
     attack = registry.build(registry.bind("attack", f"square-{norm}:queries=20"))
     batch = Batch(torch.rand(4, 1, 8, 8), torch.zeros(4, dtype=torch.int64), tuple("abcd"))
     noise, radius, model = Noise.of(0, batch.ids), torch.full((4,), 0.2), AskedModel(bright(2.0), attack)
-    loop = module._SearchLoop(attack, model, batch, noise, radius, 4, None)
+    loop = module._SearchLoop(attack, ActiveSet(attack, model, batch, noise, radius, 4, None, BLOCK))
     samples = loop.started(torch.arange(4), torch.zeros(4, dtype=torch.int64))
     loop.drops_broken = False
     loop.draw(samples)
