@@ -72,7 +72,7 @@ def _value(record: dict[str, str], board: TidyTable, given: str | None, line_nam
     if unit not in UNITS:
         raise BadFile(f"{line_name}: no unit `{unit}`", hint=f"there are: {', '.join(UNITS)}")
     if board.units.setdefault(setting, unit) != unit:
-        raise BadFile(f"{line_name}: `{setting}` is in {board.units[setting]} and in {unit}")
+        raise BadFile(f"{line_name}: `{setting}` stands in {board.units[setting]} and in {unit}")
     value = finite_number(record["value"], line_name)
     if value is None:
         return None
