@@ -21,7 +21,7 @@ from parity.subject import batch_of, timed
 from scipy.stats import binom
 
 from holdfast.attacks.gradient import GradientAttack
-from holdfast.attacks.recipes.thresholds import Sweep
+from holdfast.attacks.recipes.sweep import Sweep
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from holdfast.core.registry import Entry, registry
+from holdfast.core.registry import Component, registry
 from holdfast.core.suites import load_suite, suites
 from holdfast.core.values import value_text
 
@@ -89,7 +89,7 @@ def catalogue() -> str:
     return "\n".join(parts) + "\n"
 
 
-def row(entry: Entry) -> str:
+def row(entry: Component) -> str:
     parameters = "<br>".join(
         f"`{p.name}`" if p.required else f"`{p.name}={value_text(p.default)}`" for p in entry.parameters
     )
@@ -98,7 +98,7 @@ def row(entry: Entry) -> str:
 
 def gallery() -> str:
     """A page with the contact sheet of every corruption, by category."""
-    categories: dict[str, list[Entry]] = {}
+    categories: dict[str, list[Component]] = {}
     for entry in registry.entries("corruption").values():
         categories.setdefault(entry.tags[0] if entry.tags else "other", []).append(entry)
     parts = [

@@ -24,7 +24,7 @@ from holdfast.core.types import Score
 from holdfast.metrics.multi_attack import CLEAN, Battery, competitiveness, knowledge, single_competitiveness
 from holdfast.metrics.ood import ood
 from holdfast.metrics.stability import Stability, stability
-from holdfast.store.importers import read
+from holdfast.store.importers import read_results
 from holdfast.store.published import published, unread
 from holdfast.store.scores import tidy
 from holdfast.trends import testbed
@@ -142,7 +142,7 @@ def printed(name: str) -> Iterator[tuple[str, str, float]]:
 
 def read_testbed(folder: Path) -> Table:
     """The public results as fractions, with the type of each model."""
-    (scores,) = read("imagenet-testbed", folder / "imagenet-testbed").scores
+    (scores,) = read_results("imagenet-testbed", folder / "imagenet-testbed").scores
     return scores.table
 
 
@@ -231,7 +231,7 @@ def _left_out(results: Table) -> list[str]:
 
 def read_defences(folder: Path) -> Table:
     """Accuracies of every defence, and the row `acc*`."""
-    (scores,) = read("multirobustbench", folder / "multirobustbench").scores
+    (scores,) = read_results("multirobustbench", folder / "multirobustbench").scores
     return scores.table
 
 
@@ -315,7 +315,7 @@ def ood_cells(scores: Table, slack: float) -> list[Cell]:
 
 
 def ood_section(folder: Path) -> list[str]:
-    boards = read("oodrobustbench", folder / "oodrobustbench").scores
+    boards = read_results("oodrobustbench", folder / "oodrobustbench").scores
     groups = [
         *((f"public leaderboard {board.benchmark}", ood_cells(board.table, 0.005)) for board in boards),
         *((f"{where}, {name}", ood_cells(published(name).table, slack)) for name, (where, slack) in OOD_TABLES.items()),
@@ -377,7 +377,7 @@ def limits_section() -> list[str]:
 
 def read_answers(folder: Path) -> Table:
     """Accuracies from the published predictions, by model and set."""
-    rows = read("cifar10-1-predictions", folder / "cifar10.1-predictions").rows
+    rows = read_results("cifar10-1-predictions", folder / "cifar10.1-predictions").rows
     right = {(each.footer.model, each.footer.scenario): each.correct for each in rows}
     return table(
         {key: float(answers.mean()) for key, answers in right.items()},

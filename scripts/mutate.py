@@ -3,6 +3,7 @@
     python scripts/mutate.py                                   # every module that scripts/mutate.toml chooses
     python scripts/mutate.py src/holdfast/core/noise.py        # one module
     python scripts/mutate.py --most 20 --results found.jsonl   # at most 20 mutants of each module
+    python scripts/mutate.py --survivors --results found.jsonl # once more those that no test noticed
     python scripts/mutate.py --summary found.jsonl             # scores and survivors of a run before
 
 scripts/mutate.toml says which files of tests belong to a group of modules. They run once unchanged, which says how
@@ -59,6 +60,7 @@ PAIRS = (
 TWINS = {one: other for pair in PAIRS for one, other in (pair, pair[::-1])}
 DROPPED = {"project", "clamp", "clamp_", "clamp_min", "clamp_max", "clip", "abs", "abs_", "detach", "sqrt", "log"}
 SETTINGS = {"hint", "version", "tags", "maxsize", "frozen", "slots", "eq", "compare", "repr", "strict"}  # no number
+NOTICED = ("killed", "timeout")
 NUMBERS = {"float", "int", "Tensor", "torch.Tensor", "np.ndarray", "Floats", "Array"}
 
 
@@ -443,8 +445,7 @@ def warm_up() -> None:
     )
 
 
-def test_group(modules: list[str], files: list[str], *, most: int, seed: int, results: Path) -> None:
-    picked = [mutant for module in modules for mutant in drawn(module, most, seed)]
+def test_group(picked: list[Mutant], files: list[str], results: Path) -> None:
 
     def report(mutant: Mutant, outcome: str) -> None:
         with results.open("a") as file:
@@ -469,18 +470,27 @@ def drawn(module: str, most: int, seed: int) -> list[Mutant]:
     return sorted(some, key=lambda mutant: (mutant.line, mutant.node, mutant.variant))
 
 
+def left_over(results: Path) -> list[Mutant]:
+    """Takes the mutants that no test noticed out of the results, to be tested once more."""
+    found = [json.loads(line) for line in results.read_text().splitlines()]
+    killed = [record for record in found if record["outcome"] in NOTICED]
+    results.write_text("".join(json.dumps(record) + "\n" for record in killed))
+    records = [record for record in found if record["outcome"] not in NOTICED]
+    return [Mutant(**{name: record[name] for name in Mutant.__dataclass_fields__}) for record in records]
+
+
 def summary(results: Path) -> str:
     """Scores per module and the survivors, as Markdown."""
     found = [json.loads(line) for line in results.read_text().splitlines()]
     lines = ["| module | killed | all | score |", "|---|---:|---:|---:|"]
-    modules = list(dict.fromkeys(mutant["module"] for mutant in found))
+    modules = sorted({mutant["module"] for mutant in found})
     for name in [*modules, None]:
         mine = [mutant["outcome"] for mutant in found if name in (None, mutant["module"])]
-        killed = sum(outcome in ("killed", "timeout") for outcome in mine)
+        killed = sum(outcome in NOTICED for outcome in mine)
         title = "all" if name is None else f"`{name.removeprefix('src/holdfast/')}`"
         lines.append(f"| {title} | {killed} | {len(mine)} | {100 * killed / max(1, len(mine)):.0f} % |")
     for mutant in found:
-        if mutant["outcome"] not in ("killed", "timeout"):
+        if mutant["outcome"] not in NOTICED:
             where = f"{mutant['module'].removeprefix('src/holdfast/')}:{mutant['line']}"
             lines.append(f"- `{where}` ({mutant['outcome']}) `{mutant['change']}`")
     return "\n".join(lines)
@@ -492,6 +502,7 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=30, help="mutants of a module, drawn with the seed")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--results", type=Path, default=Path("mutants.jsonl"))
+    parser.add_argument("--survivors", action="store_true", help="only those that survived in the results")
     parser.add_argument("--summary", type=Path, help="print the scores of results made before")
     words = parser.parse_args()
     if words.summary:
@@ -500,12 +511,17 @@ def main() -> None:
     os.chdir(ROOT)
     signal.signal(signal.SIGTERM, stop)
     warm_up()
-    words.results.unlink(missing_ok=True)
+    results = words.results.resolve()
+    survivors = left_over(results) if words.survivors else None
+    if survivors is None:
+        results.unlink(missing_ok=True)
     for group in tomllib.loads(CONFIG.read_text())["group"]:
         modules = [module for module in chosen(group) if not words.modules or module in words.modules]
-        if modules:
-            files = test_files(group)
-            test_group(modules, files, most=words.most, seed=words.seed, results=words.results.resolve())
+        picked = [mutant for module in modules for mutant in drawn(module, words.most, words.seed)]
+        if survivors is not None:
+            picked = [mutant for mutant in survivors if mutant.module in modules]
+        if picked:
+            test_group(picked, test_files(group), results)
             print(*modules, flush=True)
     print(summary(words.results))
 

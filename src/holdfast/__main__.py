@@ -35,6 +35,12 @@ def main() -> None:
         where = "" if error.filename is None else f"{shortened(str(error.filename), 200)}: "
         sys.stderr.write(f"error: {where}{error.strerror or error}\n")
         sys.exit(1)
+    except ModuleNotFoundError as error:
+        if error.name not in ("torch", "torchvision"):
+            raise
+        hint = f"tables and pages need no {error.name}, images and models do: pip install {error.name}"
+        sys.stderr.write(f"error: {error.name} is not installed\n\nhint: {hint}\n")
+        sys.exit(1)
     except MemoryError as error:
         sys.stderr.write(f"error: {str(error) or 'out of memory'}\n")
         sys.exit(1)

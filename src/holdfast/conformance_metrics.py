@@ -83,7 +83,7 @@ def check_plot(plot: BoardPlot, suite: str) -> None:
         warnings.simplefilter("error", RuntimeWarning)
         store = Store(folder)
         for case, shown in _boards(made, suite_board(made, store)).items():
-            inputs = PlotInputs(made, shown, points_of(made, shown, store), store, str)
+            inputs = PlotInputs(made, shown, points_of(made, shown, store), store)
             drawn = plot(inputs)
             assert drawn is None or _is_sound(drawn), f"{plot.__name__} of {suite}, {case}: not a plot a page can show"
             assert drawn == plot(inputs), f"{plot.__name__} of {suite}, {case}: twice the same board, two plots"

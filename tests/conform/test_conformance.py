@@ -76,7 +76,7 @@ def rogue(monkeypatch: pytest.MonkeyPatch):
 
     def make(kind: str, change: object) -> str:
         registry.entries(kind)
-        entry = module.Entry(kind, "rogue", lambda: change, 1, "", (), ())
+        entry = module.Component(kind, "rogue", lambda: change, 1, "", (), ())
         monkeypatch.setitem(registry.found[kind], "rogue", entry)
         return "rogue"
 

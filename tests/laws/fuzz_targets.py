@@ -33,10 +33,10 @@ from holdfast.datasets.matched import table_columns
 from holdfast.metrics.summary import lines
 from holdfast.store import ChangeRecord, Footer, Predictions, Store
 from holdfast.store.footer import FOOTER_KEY, SEAL_KEY, _seal
-from holdfast.store.importers import read
+from holdfast.store.importers import read_results
 from holdfast.store.logit_files import read_labels, read_logits
 from holdfast.store.rows import to_rows
-from holdfast.store.scores import from_parquet, to_parquet
+from holdfast.store.scores import scores_from_parquet, scores_to_parquet
 
 Target = Callable[[random.Random], None]
 REFS = (
@@ -415,8 +415,8 @@ def _score_files() -> Target:
     from holdfast.core.table import table
     from holdfast.store.scores import Scores
 
-    whole = to_parquet(Scores("b", table({("m", "s"): 0.5, ("n", "s"): 0.25}, source="here")))
-    return lambda chance: _ignored(from_parquet(_mutated(chance, whole), "scores.parquet"))
+    whole = scores_to_parquet(Scores("b", table({("m", "s"): 0.5, ("n", "s"): 0.25}, source="here")))
+    return lambda chance: _ignored(scores_from_parquet(_mutated(chance, whole), "scores.parquet"))
 
 
 def _importers(folder: Path) -> dict[str, Target]:
@@ -467,9 +467,9 @@ def _importer(name: str, files: dict[str, bytes], folder: Path) -> Target:
             data = chance.choice(DEEP).encode()
         write(path, data)
         try:
-            made = read(name, start)
+            made = read_results(name, start)
             for scores in made.scores:
-                from_parquet(to_parquet(scores), "again")
+                scores_from_parquet(scores_to_parquet(scores), "again")
             for rows in made.rows:
                 rows.footer.to_metadata()
         finally:

@@ -25,7 +25,7 @@ from coverage_measuring import LEAST, measured  # noqa: E402
 
 INTERVALS = {
     *("Score", "Tested", "Band", "Interval", "R2Matrix", "Matrix", "ColumnBands", "Rank", "Placement", "RankInterval"),
-    *("Competitiveness", "UnionAverage", "RadiusCurve", "InsideOutside", "Stability", "Calibration", "Agreement"),
+    *("Competitiveness", "RadiusCurve", "InsideOutside", "Stability", "Calibration", "Agreement"),
     *("CalibrationError", "RatioPoint", "Confidence", "CorruptionErrors", "OodScores", "Comparison", "Unpaired"),
     *("Prediction", "Predicted", "Bounds", "MultiRunScore"),
 }

@@ -13,8 +13,8 @@ from holdfast.boards.entries import Board
 from holdfast.boards.suite_board import suite_board
 from holdfast.core.suites import load_suite
 from holdfast.store import Store
-from holdfast.store.importers import read
-from holdfast.store.importers.robustbench import plain
+from holdfast.store.importers import read_results
+from holdfast.store.importers.robustbench import plain_footnote
 
 ROOT = Path(__file__).parents[2]
 FILES = Path(os.environ.get("HOLDFAST_PUBLISHED", ROOT.parent / "shared" / "published"))
@@ -51,7 +51,7 @@ def ranking(made: Board) -> list[tuple[str, float]]:
 def test_ranks_are_those_of_robustbench(name: str, source: str, tmp_path: Path) -> None:
     store = Store(str(tmp_path))
     if source == "imported":
-        for scores in read("robustbench", FILES / "robustbench/model_info").scores:
+        for scores in read_results("robustbench", FILES / "robustbench/model_info").scores:
             store.add_scores(scores)
     made = suite_board(load_suite(name), store)
     assert ranking(made) == leaderboard(LISTS[name])
@@ -61,7 +61,7 @@ def test_ranks_are_those_of_robustbench(name: str, source: str, tmp_path: Path) 
 @needs_files
 def test_ranks_are_those_of_multirobustbench(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
-    for scores in read("multirobustbench", FILES / "multirobustbench").scores:
+    for scores in read_results("multirobustbench", FILES / "multirobustbench").scores:
         store.add_scores(scores)
     accuracies = json.loads((FILES / "multirobustbench/def_accs.json").read_text())
     best = json.loads((FILES / "multirobustbench/ata_accs.json").read_text())
@@ -142,4 +142,4 @@ def test_unreliable_entries_are_marked_and_footnotes_are_shown() -> None:
     ],
 )
 def test_a_footnote_is_text(text: str, read_as: str) -> None:
-    assert plain(text) == read_as
+    assert plain_footnote(text) == read_as

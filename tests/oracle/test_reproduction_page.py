@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.store.importers import read
+from holdfast.store.importers import read_results
 
 PUBLISHED = Path(os.environ.get("HOLDFAST_PUBLISHED", Path(__file__).parents[3] / "shared" / "published"))
 FOLDERS = ("imagenet-testbed", "multirobustbench", "oodrobustbench", "cifar10.1-predictions")
@@ -26,7 +26,7 @@ def test_every_printed_number_of_multirobustbench_is_exact(page) -> None:
 
 
 def test_ood_is_as_printed_in_101_rows(page) -> None:
-    boards = read("oodrobustbench", PUBLISHED / "oodrobustbench").scores
+    boards = read_results("oodrobustbench", PUBLISHED / "oodrobustbench").scores
     cells = [cell for board in boards for cell in page.ood_cells(board.table, 0.005)]
     assert len(cells) == 101
     assert all(cell.is_exact for cell in cells)

@@ -17,9 +17,10 @@ from holdfast.boards.column_scores import above_line
 from holdfast.core.suites import Column
 from holdfast.core.table import Table
 from holdfast.core.types import Score
+from holdfast.metrics.accuracy import accuracy
 from holdfast.metrics.agreement import posterior_agreement
-from holdfast.metrics.along_ratios import afr_p, afr_t, agreement_of_rows, confidence_before_after
-from holdfast.metrics.averages import degradation, mean_of, rounded
+from holdfast.metrics.along_ratios import afr_p, agreement_of_rows, confidence_before_after
+from holdfast.metrics.averages import difference, mean_of, rounded
 from holdfast.metrics.catastrophe import FENCE, LEAST, catastrophes
 from holdfast.metrics.compare import compare
 from holdfast.metrics.corruption_error import corruption_errors
@@ -107,7 +108,7 @@ def test_agreement_of_predictions_is_that_of_argmax() -> None:
         changed = rows_of(other.logits, one.labels)
         same = sum(a == b != -1 for a, b in zip(one.said, other.said, strict=True)) / len(one.labels)
         assert afr_p(one.rows, changed).value == pytest.approx(same)
-        assert afr_t(changed).value == pytest.approx((other.said == one.labels).mean())
+        assert accuracy(changed).value == pytest.approx((other.said == one.labels).mean())
         known = one.answered & other.answered
         if known.any() and one.logits.shape[1] <= 128:
             made = posterior_agreement(one.logits[known], other.logits[known], resamples=0)
@@ -290,7 +291,7 @@ def test_means_losses_and_ood_scores_are_those_of_loops() -> None:
         assert made.overall.value == pytest.approx((dataset + threat) / 2)
         assert made.loss.value == pytest.approx(reference.value - (dataset + threat) / 2, abs=1e-12)
         assert mean_of(cells[0]).value == pytest.approx(corruption)
-        assert degradation(reference, made.threat).value == pytest.approx(reference.value - threat, abs=1e-12)
+        assert difference(reference, made.threat).value == pytest.approx(reference.value - threat, abs=1e-12)
 
 
 def test_accuracy_over_radii_and_above_a_line_are_those_of_loops() -> None:

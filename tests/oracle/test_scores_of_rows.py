@@ -13,11 +13,9 @@ from scipy.special import log_softmax
 from holdfast.core.types import Score
 from holdfast.metrics.accuracy import Accuracy, RobustAccuracy, TopK, worst_case
 from holdfast.metrics.averages import average_accuracy
-from holdfast.metrics.balanced_accuracy import BalancedAccuracy
 from holdfast.metrics.calibration import Brier, NegativeLogLikelihood, brier_terms, nll_terms, reliability
 from holdfast.metrics.calibration_error import calibration_error
-from holdfast.metrics.majority_share import MajorityShare
-from holdfast.metrics.per_class_accuracy import PerClassAccuracy, per_class
+from holdfast.metrics.per_class_accuracy import BalancedAccuracy, MajorityShare, PerClassAccuracy, per_class
 from holdfast.metrics.radius_curves import AreaUnderRadiusCurve, radius_curve
 from holdfast.metrics.summary import line
 from holdfast.store import Rows

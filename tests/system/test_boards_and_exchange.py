@@ -11,9 +11,9 @@ import pytest
 
 from holdfast.core.registry import registry
 from holdfast.store import Store
-from holdfast.store.importers import read
+from holdfast.store.importers import read_results
 from holdfast.store.published import published, settings
-from holdfast.store.scores import from_parquet
+from holdfast.store.scores import scores_from_parquet
 
 OOD = ("oodrobustbench-cifar10-linf", "oodrobustbench-cifar10-l2", "oodrobustbench-imagenet-linf")
 TESTBED = ["--x", "imagenet", "--y", "average-corruptions"]
@@ -139,12 +139,12 @@ def test_formats_are_listed_and_wrong_files_refused(run, tmp_path: Path) -> None
 def test_exports_read_back(run, tmp_path: Path, name: str) -> None:
     scores = published(name)
     (tmp_path / "out.csv").write_text(run("export", name).out)
-    (again,) = read("tidy", tmp_path / "out.csv").scores
+    (again,) = read_results("tidy", tmp_path / "out.csv").scores
     assert again.table.models == scores.table.models
     assert len(json.loads(run("export", name, "--format", "json").out)) == run("export", name).out.count("\n") - 1
     assert run("export", name, "--format", "parquet").code == 2
     assert run("export", name, "--format", "parquet", "--out", "out.parquet").code == 0
-    assert from_parquet((tmp_path / "out.parquet").read_bytes(), "out").key == scores.key
+    assert scores_from_parquet((tmp_path / "out.parquet").read_bytes(), "out").key == scores.key
     assert run("export", name, "--format", "latex").out.startswith(r"\begin{tabular}")
     one = scores.table.models[0]
     assert set(json.loads(run("export", name, "--format", "json", "--model", one).out)[0].values()) >= {one}

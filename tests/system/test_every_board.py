@@ -18,7 +18,7 @@ import pytest
 from holdfast.boards.board_list import BrokenSuite, board_suites
 from holdfast.boards.board_text import number_text
 from holdfast.boards.entries import Board
-from holdfast.cli.tables import spelling, store_board
+from holdfast.cli.tables import store_board
 from holdfast.core.suites import Suite
 from holdfast.site.build import build_site
 from holdfast.site.slugs import slug
@@ -81,10 +81,10 @@ def everything(request: Any, synthetic: Any, tmp_path_factory: pytest.TempPathFa
             for rows in made.rows:
                 store.add_rows(rows)
     found = {}
-    for suite in board_suites(store, spelled=spelling(store)):
+    for suite in board_suites(store):
         assert not isinstance(suite, BrokenSuite)
         found[suite.board_name] = (suite, store_board(suite, store))
-    assert not build_site(store, place / "site", spelled=spelling(store)).failed
+    assert not build_site(store, place / "site").failed
     return Everything(store, found, place / "site")
 
 

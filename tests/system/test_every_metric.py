@@ -13,7 +13,7 @@ from holdfast.metrics.corruption_error import ALEXNET
 from holdfast.metrics.scopes import OfBattery, metric_of
 from holdfast.store import Store
 from holdfast.store.footer import ChangeRecord
-from holdfast.store.importers import read
+from holdfast.store.importers import read_results
 from holdfast.store.importing import keep
 
 N, MODELS, HOME, OTHER = 120, 12, "imagenet", "imagenet-r"
@@ -84,7 +84,7 @@ def store(tmp_path: Path, rows_for, footer_for) -> Store:
     lower = {"NoAttack": 80.0, "L2": {"0.5": 60.0, "1.0": 30.0}, "StAdv": {"0.1": 35.0, "0.2": 10.0}}
     (folder / "def_accs.json").write_text(json.dumps({"Mine": {"Details": details, "Accuracies": lower}}))
     (folder / "ata_accs.json").write_text(json.dumps(MRB))
-    keep(made, read("multirobustbench", folder).scores)
+    keep(made, read_results("multirobustbench", folder).scores)
     return made
 
 

@@ -86,7 +86,7 @@ def site(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def address(store: Store) -> Iterator[str]:
     """The same pages, served."""
-    pages = Pages(store, spelling=lambda _: str, told=lambda _: None)
+    pages = Pages(store, told=lambda _: None)
     bound = server(pages, port=0)
     thread = threading.Thread(target=bound.serve_forever, args=(0.05,), daemon=True)
     thread.start()
@@ -309,7 +309,7 @@ def test_links_lead_from_index_to_board_to_report_and_back(opened: Any, root: st
 def test_a_served_page_offers_what_is_new(opened: Any, synthetic: Any, tmp_path: Path) -> None:
     store = Store(str(tmp_path / "store"))
     synthetic.add(store, 0.9, model="first")
-    pages = Pages(store, spelling=lambda _: str, told=lambda _: None, pause=0.1)
+    pages = Pages(store, told=lambda _: None, pause=0.1)
     bound = server(pages, port=0)
     threading.Thread(target=bound.serve_forever, args=(0.05,), daemon=True).start()
     threading.Thread(target=pages.watch, args=(lambda _: None,), daemon=True).start()

@@ -76,14 +76,14 @@ class LoopResult(TensorRecord):
             getattr(self, name)[rows] += getattr(other, name)
 
 
-def verify_success(threat: Threat, images: Tensor, radius: Tensor, found: LoopResult) -> AttackResult:
+def verify_success(threat: Threat, images: Tensor, radius: Tensor, best: LoopResult) -> AttackResult:
     """Projects once more, renders and measures. What lies outside its set has failed, and its image is left as it was.
 
     The images are scored in full precision outside the attack, by whoever called it.
     """
-    scene = Scene(images, radius, found.props)
+    scene = Scene(images, radius, best.props)
     with torch.no_grad():
-        variable = threat.project(scene, found.variable)
+        variable = threat.project(scene, best.variable)
         changed = threat.render(scene, variable).clamp(0.0, 1.0)
         size = threat.size(scene, variable)
         outside = ~is_within(size, radius) | ~changed.flatten(1).isfinite().all(dim=1)
@@ -93,10 +93,10 @@ def verify_success(threat: Threat, images: Tensor, radius: Tensor, found: LoopRe
     return AttackResult(
         changed,
         size=size,
-        broken=found.broken,
-        forwards=found.forwards,
-        backwards=found.backwards,
-        variable=found.variable,
+        broken=best.broken,
+        forwards=best.forwards,
+        backwards=best.backwards,
+        variable=best.variable,
         reasons=reasons,
     )
 

@@ -110,13 +110,13 @@ class GradientAttack(Attack):
             raise HoldfastError(f"`{model.card.name}` gives no gradients, which this attack needs")
         self.refuse(model.card)
         attack = self if bool(radius.isfinite().all()) else replace(self, stop_when_broken=False)
-        found = attack.run(model, batch, noise, radius, width=width, first=first)
-        result = verify_success(self.threat, batch.images, radius, found)
-        result.tallies = {"gradients": int(found.backwards.sum()), "zero gradients": int(found.zero_gradients.sum())}
+        best = attack.run(model, batch, noise, radius, width=width, first=first)
+        result = verify_success(self.threat, batch.images, radius, best)
+        result.tallies = {"gradients": int(best.backwards.sum()), "zero gradients": int(best.zero_gradients.sum())}
         if self.keep == "smallest":
-            result.radius = torch.where(found.broken, result.size, torch.inf)
+            result.radius = torch.where(best.broken, result.size, torch.inf)
         else:
-            result.tallies |= {"climbs": int(found.runs.sum()), "flat climbs": int(found.flat.sum())}
+            result.tallies |= {"climbs": int(best.runs.sum()), "flat climbs": int(best.flat.sum())}
         if model.card.classes < (needed := NEEDED_CLASSES.get(self.objective, 0)):
             result.facts["objective"] = f"the margin: this one needs {needed} classes, there are {model.card.classes}"
         return result

@@ -93,16 +93,18 @@ class Replays:
     def __init__(self, *, recorded: bool = True) -> None:
         self.recorded = recorded
         self.rounds: dict[Hashable, Rounds] = {}
-        self.made: dict[Hashable, Replay | None] = {}
+        self.recordings: dict[Hashable, Replay | None] = {}
         self.refused: list[str] = []
 
     def advanced(self, samples: Samples, what: Hashable, steps: Callable[[Samples], None]) -> Samples:
         """The samples some steps later, from a recording where there is one."""
         key = (what, len(samples), tuple(samples.images.shape[1:]))
         rounds = self.rounds.setdefault(key, Rounds())
-        if rounds.count >= (TRIED if self.recorded else 1) and key not in self.made:
-            self.made[key] = self._replay(samples, steps) if not self.recorded or rounds.waits_for_the_host else None
-        replay = self.made.get(key)
+        if rounds.count >= (TRIED if self.recorded else 1) and key not in self.recordings:
+            self.recordings[key] = (
+                self._replay(samples, steps) if not self.recorded or rounds.waits_for_the_host else None
+            )
+        replay = self.recordings.get(key)
         if replay is None:
             self._run_plain(samples, steps, rounds)
             return samples

@@ -91,9 +91,9 @@ class RandomSearch(Attack):
         first: Tensor | None = None,
     ) -> AttackResult:
         with torch.no_grad():
-            found = _SearchLoop(self, AskedModel(model, self), batch, noise, radius, width, first).run()
-        result = verify_success(self.threat, batch.images, radius, found)
-        result.tallies = {"searches": int(found.runs.sum()), "flat searches": int(found.flat.sum())}
+            best = _SearchLoop(self, AskedModel(model, self), batch, noise, radius, width, first).run()
+        result = verify_success(self.threat, batch.images, radius, best)
+        result.tallies = {"searches": int(best.runs.sum()), "flat searches": int(best.flat.sum())}
         return result
 
 

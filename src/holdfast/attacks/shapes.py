@@ -22,6 +22,6 @@ def parts_of(rows: Tensor, width: int) -> list[Tensor]:
     return [rows[i : i + width] for i in range(0, len(rows), width)]
 
 
-def settled(condition: Tensor) -> bool:
+def may_stop_early(condition: Tensor) -> bool:
     """Whether an iteration may end early. On a GPU it may not: asking would stop the queue to wait for the answer."""
     return not condition.is_cuda and bool(condition.all())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
+from holdfast.boards.provenance import with_stored_names
 from holdfast.boards.suite_board import tables_of
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.suites import Column, Suite, load_suite, published_lists, suites
@@ -24,9 +25,7 @@ class BrokenSuite(NamedTuple):
     problem: str
 
 
-def board_suites(
-    store: Store | None = None, *, own: Sequence[str] = (), spelled: Callable[[str], str] = str
-) -> Iterator[Suite | BrokenSuite]:
+def board_suites(store: Store | None = None, *, own: Sequence[str] = ()) -> Iterator[Suite | BrokenSuite]:
     """Every board as the suite that describes it; `own` are suite files besides those of the package."""
     known: set[str] = set()
     for name in [*suites(), *published_lists(), *own]:
@@ -40,7 +39,7 @@ def board_suites(
         known.update(tables_of(suite))
         if suite.board:
             yield suite
-            yield from _moved(name, suite, store, spelled)
+            yield from _moved(name, suite, store)
     for name in _tables(store):
         if name not in known:
             yield table_suite(name, store)
@@ -94,7 +93,7 @@ def filled_by(suite: Suite) -> str:
     return f"holdfast evaluate {models} --suite {suite.name}{suite.options}"
 
 
-def _moved(name: str, suite: Suite, store: Store | None, spelled: Callable[[str], str]) -> Iterator[Suite]:
+def _moved(name: str, suite: Suite, store: Store | None) -> Iterator[Suite]:
     """The suite on every other dataset on which it was run: one of its columns besides the clean one is whole."""
     if store is None or not suite.dataset:
         return
@@ -106,17 +105,17 @@ def _moved(name: str, suite: Suite, store: Store | None, spelled: Callable[[str]
             continue
         try:
             moved = load_suite(name, dataset=dataset)
-            wanted = [_of_dataset(column, dataset, spelled) for column in moved.board]
+            wanted = [_of_dataset(column, dataset) for column in with_stored_names(moved, store).board]
         except HoldfastError:
             continue
         if moved.is_moved and any(texts and texts <= done for texts in wanted for done in models.values()):
             yield moved
 
 
-def _of_dataset(column: Column, dataset: str, spelled: Callable[[str], str]) -> set[str]:
+def _of_dataset(column: Column, dataset: str) -> set[str]:
     """The scenarios of a column where all of them change this dataset; else none."""
     texts = [text for term in column.scenarios for text in term]
-    return {spelled(text) for text in texts} if all(text.startswith(f"{dataset}+") for text in texts) else set()
+    return set(texts) if all(text.startswith(f"{dataset}+") for text in texts) else set()
 
 
 def _tables(store: Store | None) -> list[str]:

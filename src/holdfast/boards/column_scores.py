@@ -99,12 +99,12 @@ class StoredRuns:
         return next(iter(self.lines.values())).footer.card.threats
 
 
-def column_score(column: Column, runs: StoredRuns, best: Table | None, spelled: Callable[[str], str]) -> ColumnScore:
+def column_score(column: Column, runs: StoredRuns, best: Table | None) -> ColumnScore:
     """The score that a model's runs give a column that is not made of others, or what is there of it."""
     if column.score in RATIOS:
-        return _ratio(column, runs, best, spelled)
-    terms = [[spelled(text) for text in term] for term in column.scenarios]
-    reference = spelled(column.reference) if column.reference else None
+        return _ratio(column, runs, best)
+    terms = [list(term) for term in column.scenarios]
+    reference = column.reference or None
     wanted = [name for term in terms for name in term] + ([reference] if reference else [])
     have = sum(name in runs.lines for name in wanted)
     if not terms or have < len(wanted):
@@ -238,9 +238,9 @@ class _BatterySource(NamedTuple):
     attack: str
 
 
-def _ratio(column: Column, runs: StoredRuns, best: Table | None, spelled: Callable[[str], str]) -> ColumnScore:
+def _ratio(column: Column, runs: StoredRuns, best: Table | None) -> ColumnScore:
     """A score over all strengths of the column's sweeps, under their published names."""
-    wanted = _cells(column, spelled)
+    wanted = _cells(column)
     names = {cell.attack: entry.attack for entry, cell in wanted.items()}
     own: dict[Strength, SampledValues] = {}
     for scenario in dict.fromkeys(cell.scenario for cell in wanted.values()):
@@ -265,7 +265,7 @@ def _ratio(column: Column, runs: StoredRuns, best: Table | None, spelled: Callab
     return ColumnScore(score, have, have, f"measured here; {BEST}: {best.source}")
 
 
-def _cells(column: Column, spelled: Callable[[str], str]) -> dict[Strength, _BatterySource]:
+def _cells(column: Column) -> dict[Strength, _BatterySource]:
     """Every entry of a battery, from the sweeps that a column lists and the published name of each."""
     texts = [text for term in column.scenarios for text in term]
     names = [text for term in column.settings for text in term]
@@ -278,12 +278,12 @@ def _cells(column: Column, spelled: Callable[[str], str]) -> dict[Strength, _Bat
     for text, name in zip(texts, names, strict=True):
         last = parse_ref(split(text, "+")[-1])
         if last.name != SWEEP:
-            found[CLEAN] = _BatterySource(spelled(text), "")
+            found[CLEAN] = _BatterySource(text, "")
             continue
         radii, attack = last.keywords["radii"], parse_ref(str(last.keywords["attack"])).name
         for radius in radii if isinstance(radii, tuple) else (radii,):
             assert isinstance(radius, int | float), "a sweep has numbers for radii"
-            found[Strength(name, float(radius))] = _BatterySource(spelled(text), attack)
+            found[Strength(name, float(radius))] = _BatterySource(text, attack)
     return found
 
 

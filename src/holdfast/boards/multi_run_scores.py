@@ -82,7 +82,6 @@ def multi_run_scores(
     reference: str | None = None,
     table: Scores | None = None,
     suite: Suite | None = None,
-    spelled: Callable[[str], str] = str,
 ) -> list[MultiRunScore]:
     """One metric over all that the store has for it, or over a published or imported table.
 
@@ -95,7 +94,7 @@ def multi_run_scores(
         raise Misuse(f"`{ref}` is made of rows, and a table has none", hint="leave --benchmark out")
     if isinstance(metric, OfBattery):
         assert suite is not None, "a battery is that of a suite"
-        return _of_battery(blank, store, suite, models, spelled)
+        return _of_battery(blank, store, suite, models)
     if isinstance(metric, OfRuns):
         return _of_runs(blank, metric, store, models, scenarios, reference)
     if table is not None:
@@ -106,13 +105,11 @@ def multi_run_scores(
     return _of_store(blank, metric, store, models, scenarios, reference)
 
 
-def _of_battery(
-    blank: MultiRunScore, store: Store, suite: Suite, models: Sequence[str], spelled: Callable[[str], str]
-) -> list[MultiRunScore]:
+def _of_battery(blank: MultiRunScore, store: Store, suite: Suite, models: Sequence[str]) -> list[MultiRunScore]:
     """A board of one column over the attacks that the suite ranks by."""
     first = next(column for column in suite.board if column.score == "cr-ind-avg")
     column = replace(first, name=blank.metric, title=blank.metric, score=blank.metric, detail=False)
-    made = suite_board(replace(suite, board=(column,), sort=column.name), store, spelled=spelled)
+    made = suite_board(replace(suite, board=(column,), sort=column.name), store)
     results = []
     for entry in made.entries:
         cell = entry.cells[column.name]

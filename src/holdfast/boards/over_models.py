@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,31 +23,27 @@ if TYPE_CHECKING:
     from holdfast.boards.entries import BoardEntry
 
 
-def over_models(
-    suite: Suite, entries: Sequence[BoardEntry], store: Store | None, spelled: Callable[[str], str]
-) -> list[BoardEntry]:
+def over_models(suite: Suite, entries: Sequence[BoardEntry], store: Store | None) -> list[BoardEntry]:
     """The entries with the columns that are made of all of them; the others stay as they are."""
     made = list(entries)
     for column in suite.board:
         if not column.weights and is_over_models(column.score, column.reference):
-            made = _filled(column, made, store, spelled)
+            made = _filled(column, made, store)
     return made
 
 
-def _filled(
-    column: Column, entries: list[BoardEntry], store: Store | None, spelled: Callable[[str], str]
-) -> list[BoardEntry]:
+def _filled(column: Column, entries: list[BoardEntry], store: Store | None) -> list[BoardEntry]:
     metric = metric_of(column.score)
     notes: Mapping[str, str] = {}
     problem = ""
     found: Mapping[str, Score] = {}
     try:
         if column.of or not isinstance(metric, OfPredictions):  # what can be made of rows is, where there are any
-            table, settings = _table(column, entries, store, spelled)
+            table, settings = _table(column, entries, store)
             found = metric.of_table(table, settings)
             notes = metric.notes(table, settings) if hasattr(metric, "notes") else {}
         elif store is not None:
-            found = _of_predictions(column, metric, store, spelled)
+            found = _of_predictions(column, metric, store)
     except HoldfastError as error:
         problem = error.problem
     return [_entry(entry, column, found, notes, problem) for entry in entries]
@@ -64,38 +60,31 @@ def _entry(
     return replace(entry, cells={**entry.cells, column.name: made})
 
 
-def _table(
-    column: Column, entries: Sequence[BoardEntry], store: Store | None, spelled: Callable[[str], str]
-) -> tuple[Table, list[str]]:
+def _table(column: Column, entries: Sequence[BoardEntry], store: Store | None) -> tuple[Table, list[str]]:
     """The models of a board under the columns that a score is of, or under its scenarios and their reference."""
     if column.of:
         names = list(column.of)
         scores = {entry.model: [entry.cells[name].score for name in names] for entry in entries}
     else:
-        names, scores = _measured(column, store, spelled)
+        names, scores = _measured(column, store)
     values = np.array([[math.nan if s is None else s.value for s in row] for row in scores.values()])
     counts = np.array([[0 if s is None else s.n for s in row] for row in scores.values()], dtype=np.int64)
     shape = (len(scores), len(names))
     return Table(tuple(scores), tuple(names), values.reshape(shape), counts.reshape(shape)), names
 
 
-def _measured(
-    column: Column, store: Store | None, spelled: Callable[[str], str]
-) -> tuple[list[str], dict[str, list[Score | None]]]:
+def _measured(column: Column, store: Store | None) -> tuple[list[str], dict[str, list[Score | None]]]:
     terms = [text for term in column.scenarios for text in term]
     names = [*terms, *([column.reference] if column.reference else [])]
-    texts = [spelled(name) for name in names]
     found: dict[str, dict[str, Score]] = {}
-    for line in lines(store, scenarios=texts) if store is not None and texts else ():
+    for line in lines(store, scenarios=names) if store is not None and names else ():
         found.setdefault(line.footer.model, {})[line.footer.scenario] = line.accuracy
-    return names, {model: [runs.get(text) for text in texts] for model, runs in found.items()}
+    return names, {model: [runs.get(name) for name in names] for model, runs in found.items()}
 
 
-def _of_predictions(
-    column: Column, metric: OfPredictions, store: Store, spelled: Callable[[str], str]
-) -> Mapping[str, Score]:
+def _of_predictions(column: Column, metric: OfPredictions, store: Store) -> Mapping[str, Score]:
     """The mean over the column's scenarios, for models that have all of them."""
-    texts = [spelled(text) for term in column.scenarios for text in term]
+    texts = [text for term in column.scenarios for text in term]
     each = [metric.of_predictions(rows_by_model(store, text)) for text in texts]
     shared = set.intersection(*(set(scores) for scores in each)) if each else set()
     return {model: mean_of([scores[model] for scores in each]) for model in shared}

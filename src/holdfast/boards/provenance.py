@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holdfast.core.suites import Column, Suite
 from holdfast.metrics.summary import Line, lines
 from holdfast.store.store import Store
+from holdfast.store.stored_names import stored_scenarios
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +19,10 @@ class Basis:
     missing: tuple[str, ...]
 
 
-def score_bases(suite: Suite, store: Store, *, spelled: Callable[[str], str] = str) -> dict[str, dict[str, Basis]]:
-    """By model and column, what every measured score of a board rests on; `spelled` as in `suite_board.board`."""
-    wanted = {column.name: [spelled(text) for text in scenarios_of(column, suite)] for column in suite.board}
+def score_bases(suite: Suite, store: Store) -> dict[str, dict[str, Basis]]:
+    """By model and column, what every measured score of a board rests on."""
+    suite = with_stored_names(suite, store)
+    wanted = {column.name: scenarios_of(column, suite) for column in suite.board}
     every = list(dict.fromkeys(text for texts in wanted.values() for text in texts))
     found: dict[str, dict[str, Line]] = {}
     for line in lines(store, scenarios=every) if every else ():
@@ -34,6 +36,28 @@ def score_bases(suite: Suite, store: Store, *, spelled: Callable[[str], str] = s
         }
         for model, runs in found.items()
     }
+
+
+def with_stored_names(suite: Suite, store: Store | None) -> Suite:
+    """The suite with its scenarios as the rows of the store name them; those without rows stay as they are."""
+    columns = [text for column in suite.board for term in (*column.scenarios, (column.reference,)) for text in term]
+    every = {*suite.scenarios, *columns, *(text for part in suite.parts for text in part.scenarios)}
+    names = stored_scenarios(store, every) if store is not None else {}
+    if all(text == name for text, name in names.items()):
+        return suite
+    return replace(
+        suite,
+        scenarios=tuple(names[text] for text in suite.scenarios),
+        parts=tuple(replace(part, scenarios=tuple(names[text] for text in part.scenarios)) for part in suite.parts),
+        board=tuple(
+            replace(
+                column,
+                scenarios=tuple(tuple(names[text] for text in term) for term in column.scenarios),
+                reference=names[column.reference],
+            )
+            for column in suite.board
+        ),
+    )
 
 
 def scenarios_of(column: Column, suite: Suite) -> list[str]:

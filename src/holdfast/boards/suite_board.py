@@ -7,7 +7,7 @@ marked incomplete. What is no mean is made in `boards.column_scores`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -27,7 +27,7 @@ from holdfast.boards.column_scores import (
 from holdfast.boards.entries import IMPORTED, MEASURED, PUBLISHED, Board, BoardCell, BoardEntry
 from holdfast.boards.merging import SourceEntries, merged_entries
 from holdfast.boards.over_models import over_models
-from holdfast.boards.provenance import scenarios_of
+from holdfast.boards.provenance import scenarios_of, with_stored_names
 from holdfast.boards.ranking import ranked
 from holdfast.boards.table_entries import sources_of, table_entries
 from holdfast.core.errors import Misuse, unknown
@@ -39,16 +39,13 @@ from holdfast.core.types import Score
 from holdfast.metrics.summary import lines
 from holdfast.store.published import aliases, benchmarks, published
 from holdfast.store.store import Store
+from holdfast.store.stored_names import stored_scenarios
 
 NAMED = (*RATIOS, ABOVE, OVER_RADII, LOWEST)
-Spelling = Callable[[str], str]
 
 
-def suite_board(suite: Suite, store: Store | None = None, *, sort: str | None = None, spelled: Spelling = str) -> Board:
-    """The board of a suite: what its papers print, and what the store holds, imported and measured; a model once.
-
-    `spelled` turns the scenarios of the suite into the texts that rows carry.
-    """
+def suite_board(suite: Suite, store: Store | None = None, *, sort: str | None = None) -> Board:
+    """The board of a suite: what its papers print, and what the store holds, imported and measured; a model once."""
     if not suite.board:
         raise Misuse(f"suite `{suite.name}` declares no board", hint="give it columns, each under [[board]]")
     by = sort or suite.sort
@@ -56,9 +53,10 @@ def suite_board(suite: Suite, store: Store | None = None, *, sort: str | None = 
     if by not in names:
         raise Misuse(f"the board of `{suite.name}` has no score `{by}`", hint=f"there are: {', '.join(names)}")
     _check_scores(suite)
-    listings = list(_listings(suite, store, by, spelled))
+    suite = with_stored_names(suite, store)
+    listings = list(_listings(suite, store, by))
     entries = merged_entries(listings, suite.board, _names(suite, listings))
-    entries = over_models(suite, entries, store, spelled)
+    entries = over_models(suite, entries, store)
     direction = next(column.better for column in suite.board if column.name == by)
     details = {column.name for column in suite.board if column.detail}
     main, more = (tuple(c for c in suite.board if (c.name in details) is wanted) for wanted in (False, True))
@@ -71,7 +69,7 @@ def tables_of(suite: Suite) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*suite.published, suite.board_name)))
 
 
-def _listings(suite: Suite, store: Store | None, by: str, spelled: Spelling) -> Iterator[SourceEntries]:
+def _listings(suite: Suite, store: Store | None, by: str) -> Iterator[SourceEntries]:
     for name in suite.published:
         if name in benchmarks():  # others are named for what can be imported
             yield SourceEntries(PUBLISHED, list(table_entries(suite, published(name), PUBLISHED)))
@@ -81,17 +79,17 @@ def _listings(suite: Suite, store: Store | None, by: str, spelled: Spelling) -> 
         for scores in store.scores(name):
             date = "" if scores.origin is None else scores.origin.date
             yield SourceEntries(IMPORTED, list(table_entries(suite, scores, IMPORTED)), date)
-    made = row_entries(suite, store, spelled=spelled)
-    helps = _helping(suite, by, spelled)
+    made = row_entries(suite, store)
+    helps = _helping(suite, by, store)
     yield SourceEntries(MEASURED, [own.entry for own in made if own.entry.origin == MEASURED])
     yield SourceEntries(IMPORTED, [own.entry for own in made if own.entry.origin == IMPORTED and own.scenarios & helps])
 
 
-def _helping(suite: Suite, by: str, spelled: Spelling) -> set[str]:
+def _helping(suite: Suite, by: str, store: Store) -> set[str]:
     """The scenarios that help to rank: predictions of others stand only on boards for which they have one of these."""
     column = next(column for column in suite.board if column.name == by)
-    needed = {spelled(text) for text in scenarios_of(column, suite)}
-    return needed - ({spelled(suite.dataset)} if suite.dataset else set()) or needed
+    needed = set(scenarios_of(column, suite))
+    return needed - set(stored_scenarios(store, [suite.dataset]).values()) or needed
 
 
 def _names(suite: Suite, listings: Sequence[SourceEntries]) -> dict[str, str]:
@@ -131,12 +129,11 @@ class RowEntry(NamedTuple):
     scenarios: frozenset[str]
 
 
-def row_entries(suite: Suite, store: Store, *, spelled: Spelling = str) -> list[RowEntry]:
+def row_entries(suite: Suite, store: Store) -> list[RowEntry]:
     """The models of a store by their rows: measured here, or imported as predictions of others."""
     texts = {text for column in suite.board for term in column.scenarios for text in (*term, column.reference) if text}
-    wanted = {text: spelled(text) for text in texts}
     found: dict[str, StoredRuns] = {}
-    for line in lines(store, scenarios=list(wanted.values())) if wanted else ():
+    for line in lines(store, scenarios=list(texts)) if texts else ():
         found.setdefault(line.footer.model, StoredRuns(store)).lines[line.footer.scenario] = line
     named = [scores.table for name in tables_of(suite) for scores in store.scores(name)]
     best = next((table for table in named if BEST in table.models), None)
@@ -144,7 +141,7 @@ def row_entries(suite: Suite, store: Store, *, spelled: Spelling = str) -> list[
     for model, runs in found.items():
         cells: dict[str, BoardCell] = {}
         for column in suite.board:
-            cells[column.name] = _own_cell(column, runs, best, wanted, cells)
+            cells[column.name] = _own_cell(column, runs, best, cells)
         runs.read.clear()
         footers = [line.footer for line in runs.lines.values()]
         card = footers[0].card
@@ -155,13 +152,11 @@ def row_entries(suite: Suite, store: Store, *, spelled: Spelling = str) -> list[
     return made
 
 
-def _own_cell(
-    column: Column, runs: StoredRuns, best: Table | None, spelled: Mapping[str, str], cells: Mapping[str, BoardCell]
-) -> BoardCell:
+def _own_cell(column: Column, runs: StoredRuns, best: Table | None, cells: Mapping[str, BoardCell]) -> BoardCell:
     """A column of a model measured here; no score where a result is missing."""
     if not column.of:
-        made = column_score(column, runs, best, spelled.__getitem__)
-        rests = [runs.lines[spelled[text]] for term in column.scenarios for text in term if spelled[text] in runs.lines]
+        made = column_score(column, runs, best)
+        rests = [runs.lines[text] for term in column.scenarios for text in term if text in runs.lines]
         partial = any(line.footer.is_partial for line in rests)
         files = dict.fromkeys(line.footer.facts["imported from"] for line in rests if line.footer.is_imported)
         source = f"predictions in {', '.join(files)}" if files else made.source

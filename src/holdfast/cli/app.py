@@ -14,7 +14,7 @@ from holdfast.cli import (
     exchange,
     pages,
     predicting,
-    reading,
+    store_commands,
     trending,
 )
 
@@ -46,15 +46,15 @@ app.command("show")(catalogue.show)
 app.command("check")(evaluating.check_command)
 app.command("plan")(evaluating.plan_command)
 app.command("evaluate")(evaluating.evaluate_command)
-app.command("status")(reading.status)
-app.command("verify")(reading.verify)
-app.command("scores")(reading.scores)
+app.command("status")(store_commands.status)
+app.command("verify")(store_commands.verify)
+app.command("scores")(store_commands.scores)
 app.command("board")(board_command.board)
-app.command("compare")(reading.compare)
+app.command("compare")(store_commands.compare)
 app.command("trend")(trending.trend)
 app.command("agree")(agreeing.agree)
 app.command("predict")(predicting.predict)
-app.command("explain")(reading.explain)
+app.command("explain")(store_commands.explain)
 app.command("report")(pages.report)
 app.command("site")(pages.site)
 app.command("serve")(pages.serve)

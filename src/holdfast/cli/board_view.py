@@ -28,10 +28,10 @@ LONGEST_WORDS = 24  # of a column of words; longer ones are folded
 def list_boards(store: Store, json: bool) -> None:
     """Every board with its entries; those without any below, each with the command that fills it."""
     from holdfast.boards.board_list import BrokenSuite, board_suites, filled_by
-    from holdfast.cli.tables import spelling, store_board
+    from holdfast.cli.tables import store_board
 
     made: list[tuple[Suite, Board]] = []
-    for suite in board_suites(store, spelled=spelling(store)):
+    for suite in board_suites(store):
         if isinstance(suite, BrokenSuite):
             err.print(f"warning: {suite.name}: {suite.problem}", markup=False, soft_wrap=True)
         else:

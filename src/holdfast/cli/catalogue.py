@@ -11,7 +11,7 @@ import typer
 from holdfast.cli.output import JsonOption, err, out, print_json, print_table
 
 if TYPE_CHECKING:
-    from holdfast.core.registry import Entry
+    from holdfast.core.registry import Component
 
 PLURALS = {
     "attacks": "attack",
@@ -77,7 +77,7 @@ def show(
         _show_suite(wanted, dataset, json)
         return
     name = parse_ref(ref).name
-    everything: dict[str, Entry] = {}
+    everything: dict[str, Component] = {}
     for kind in PLURALS.values():
         for known, entry in registry.entries(kind).items():
             everything.setdefault(known, entry)
@@ -146,7 +146,7 @@ def _show_suite(name: str, dataset: str | None, json: bool) -> None:
         print_table(["scenario"], [[text] for text in suite.scenarios])
 
 
-def _record(entry: Entry) -> dict[str, object]:
+def _record(entry: Component) -> dict[str, object]:
     return {
         "kind": entry.kind,
         "name": entry.name,
@@ -158,7 +158,7 @@ def _record(entry: Entry) -> dict[str, object]:
     }
 
 
-def _parameters(entry: Entry) -> list[dict[str, object]]:
+def _parameters(entry: Component) -> list[dict[str, object]]:
     from holdfast.core.registry import in_words
     from holdfast.core.values import value_text
 

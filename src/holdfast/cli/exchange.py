@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.names import measured_model
 from holdfast.cli.output import STORE, JsonOption, StoreOption, err, open_store, out, print_json, print_table, warn
 from holdfast.core.json_text import json_text
 
@@ -39,7 +38,7 @@ def import_results(
 ) -> None:
     """Published results into the store, each number with the file, digest and date that it comes from."""
     from holdfast.core.errors import Misuse
-    from holdfast.store.importers import read
+    from holdfast.store.importers import read_results
 
     if remove is not None or listed:
         if format_name is not None or (remove is not None and listed):
@@ -51,7 +50,7 @@ def import_results(
         return
     if path is None:
         raise Misuse("`holdfast import` needs a path", hint=f"holdfast import {format_name} PATH")
-    made = read(format_name, path, unit=unit)
+    made = read_results(format_name, path, unit=unit)
     for note in made.notes:
         warn(note)
     _keep(store, made, replace=replace, json=json)
@@ -139,12 +138,13 @@ def export(
     from holdfast.cli.tables import benchmark_scores
     from holdfast.core.errors import Misuse, unknown
     from holdfast.store.exporting import csv_text, latex_text, measured, robustbench_entry, with_facts
-    from holdfast.store.scores import Scores, to_parquet
+    from holdfast.store.scores import Scores, scores_to_parquet
+    from holdfast.store.stored_names import stored_model
 
     if format_name not in FORMATS:
         raise unknown("format", format_name, FORMATS)
     kept = open_store(store)
-    models = [measured_model(kept, text) for text in model or ()] if benchmark is None else list(model or ())
+    models = [stored_model(kept, text) for text in model or ()] if benchmark is None else list(model or ())
     if format_name == "robustbench":
         if benchmark is not None or len(models) != 1:
             raise Misuse("RobustBench's entry is of one model of the store", hint="--format robustbench --model MODEL")
@@ -158,7 +158,7 @@ def export(
     if format_name == "parquet":
         if out_file is None:
             raise Misuse("Parquet is no text", hint="say where: --out scores.parquet")
-        _write(to_parquet(scores), out_file)
+        _write(scores_to_parquet(scores), out_file)
         return
     text = {"csv": lambda: csv_text(with_facts(scores)), "json": lambda: json_text(with_facts(scores), indent=2) + "\n"}
     _write((latex_text(scores) if format_name == "latex" else text[format_name]()).encode(), out_file)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.names import measured_model
 from holdfast.cli.output import STORE, JsonOption, StoreOption, err, open_store, out, print_json, warn
 
 if TYPE_CHECKING:
@@ -25,9 +24,10 @@ def report(
 ) -> None:
     """One self-contained page about a model: summary, scores, curves, flags, worst samples, commands."""
     from holdfast.site.report import report_file_name, write_report
+    from holdfast.store.stored_names import stored_model
 
     kept = open_store(store)
-    model = measured_model(kept, model)
+    model = stored_model(kept, model)
     path = write_report(kept, model, out_file or Path(report_file_name(model)))
     out.print(str(path), soft_wrap=True)
 
@@ -39,12 +39,11 @@ def site(
     json: JsonOption = False,
 ) -> None:
     """Boards and reports as static pages: they open from a file, any web server, any sub-path, without a network."""
-    from holdfast.cli.tables import spelling
     from holdfast.site.build import build_site
     from holdfast.store import Store
 
     kept = Store(store)  # the site says what it leaves out
-    made = build_site(kept, folder, own=suite or (), spelled=spelling(kept))
+    made = build_site(kept, folder, own=suite or ())
     _tell(made)
     if json:
         print_json(made.record())
@@ -61,11 +60,10 @@ def serve(
     """The same pages over HTTP, made again as runs finish. Ctrl-C stops it."""
     import threading
 
-    from holdfast.cli.tables import spelling
     from holdfast.site.serve import LOOPBACK, Pages, server
     from holdfast.store import Store
 
-    pages = Pages(Store(store), own=suite or (), spelling=spelling, told=_tell)
+    pages = Pages(Store(store), own=suite or (), told=_tell)
     try:
         with server(pages, host=host, port=port) as bound:
             if host not in LOOPBACK:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.names import measured_model, measured_scenarios
 from holdfast.cli.output import (
     STORE,
     CsvOption,
@@ -50,6 +49,7 @@ def predict(
     Robust accuracy if both scenarios are attacked.
     """
     from holdfast.core.errors import Misuse
+    from holdfast.store.stored_names import stored_model, stored_scenarios
     from holdfast.trends.agreement_line import predict_accuracy
     from holdfast.trends.confidence_estimates import by_confidence
     from holdfast.trends.shared_predictions import side_by_side
@@ -57,8 +57,9 @@ def predict(
     if draws < 1:
         raise Misuse(f"--draws is 1 or more, got {draws}")
     kept = open_store(store)
-    reference, shifted = measured_scenarios(kept, [reference, shifted])
-    models = [measured_model(kept, text) for text in model or ()]
+    names = stored_scenarios(kept, [reference, shifted])
+    reference, shifted = names[reference], names[shifted]
+    models = [stored_model(kept, text) for text in model or ()]
     before, after = _measured(kept, reference, models), _measured(kept, shifted, models)
     both = [name for name in before if name in after]
     if not both:

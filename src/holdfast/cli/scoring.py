@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from holdfast.cli.names import measured_model, measured_scenarios
 from holdfast.cli.output import err, print_csv, print_json, show_table
 from holdfast.core.errors import Misuse
 
@@ -41,8 +40,9 @@ def split(metrics: Sequence[str], asked: Asked) -> tuple[list[str], list[str]]:
 def results(store: Store, metrics: Sequence[str], asked: Asked) -> list[MultiRunScore]:
     """The scores of every metric; a note where there is nothing to make one of."""
     from holdfast.boards.multi_run_scores import MultiRunScore, multi_run_scores
-    from holdfast.cli.tables import benchmark_scores, spelling
+    from holdfast.cli.tables import benchmark_scores
     from holdfast.core.suites import load_suite
+    from holdfast.store.stored_names import stored_model, stored_scenarios
 
     made: list[MultiRunScore] = []
     for text in metrics:
@@ -55,11 +55,10 @@ def results(store: Store, metrics: Sequence[str], asked: Asked) -> list[MultiRun
             found = multi_run_scores(
                 store,
                 text,
-                models=[measured_model(store, name) for name in asked.models],
-                scenarios=measured_scenarios(store, asked.scenarios),
-                reference=next(iter(measured_scenarios(store, [asked.reference])), None) if asked.reference else None,
+                models=[stored_model(store, name) for name in asked.models],
+                scenarios=list(stored_scenarios(store, asked.scenarios).values()),
+                reference=stored_scenarios(store, [asked.reference])[asked.reference] if asked.reference else None,
                 suite=load_suite(BATTERY),
-                spelled=spelling(store),
             )
         made += found or [MultiRunScore(text, "", "", "", "", None, note=_nothing(text))]
     return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -71,15 +71,14 @@ def store_board(suite: Suite, store: Store, *, sort: str | None = None) -> Board
     from holdfast.site.site_store import SiteStore
     from holdfast.store.files import Unusable
 
-    spelled = spelling(store)
     try:
-        return suite_board(suite, store, sort=sort, spelled=spelled)
+        return suite_board(suite, store, sort=sort)
     except Unusable:
         readable = SiteStore(store)
         readable.without_damage()
         for problem in readable.problems.values():
             store.left_aside(problem)
-        return suite_board(suite, readable, sort=sort, spelled=spelled)
+        return suite_board(suite, readable, sort=sort)
 
 
 def joined(one: Table, other: Table | None) -> Table:
@@ -98,20 +97,6 @@ def joined(one: Table, other: Table | None) -> Table:
                     sources[model, setting] = table.source_of(model, setting)
     order = sorted(cells, key=lambda key: one.settings.index(key[1]))
     return grid({key: cells[key] for key in order}, counts=counts, facts=one.facts, sources=dict(sources))
-
-
-def spelling(store: Store) -> Callable[[str], str]:
-    """How the scenarios of a suite are written in rows; a store without rows needs no components for it."""
-    known = {footer.scenario for footer in store.footers().values()}
-
-    def spelled(text: str) -> str:
-        if not known or text in known:
-            return text
-        from holdfast.core.registry import registry
-
-        return str(registry.scenario(text))
-
-    return spelled
 
 
 def print_matrix(outcomes: list[Outcome]) -> None:

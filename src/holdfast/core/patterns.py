@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from holdfast.core.errors import Misuse
-from holdfast.core.values import MOST_LETTERS, shortened
+from holdfast.core.values import MOST_LETTERS, depths, shortened
 
 Lists = Mapping[str, Sequence[str]]
 MOST_TEXTS = 20_000  # that the patterns of one suite or command stand for
@@ -81,15 +81,15 @@ class Patterns:
 
 def _alternatives(pattern: str, start: int) -> tuple[list[str], int]:
     """What stands between the commas of the brace that opens at `start`, and where it closes."""
-    depth, options, begun = 0, [], start + 1
-    for i in range(start, len(pattern)):
-        depth += (pattern[i] == "{") - (pattern[i] == "}")
+    options, begun = [], start + 1
+    letters = map(pattern.__getitem__, range(start, len(pattern)))
+    for i, depth in enumerate(depths(letters, opening="{", closing="}", quote=""), start):
         if depth == 0 or (depth == 1 and pattern[i] == ","):
             options.append(pattern[begun:i].strip())
             begun = i + 1
         if depth == 0:
             return options, i
-        if depth > MOST_BRACES:
+        if (depth or 0) > MOST_BRACES:
             raise Misuse(f"more than {MOST_BRACES} braces inside each other in `{shortened(pattern)}`")
     raise Misuse(f"a brace is opened but not closed in `{shortened(pattern, 200)}`")
 

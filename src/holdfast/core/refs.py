@@ -18,6 +18,7 @@ from holdfast.core.errors import Misuse
 from holdfast.core.values import KEYWORD, Value, parse_value, shortened, split, value_text
 
 Args = tuple[tuple[str, Value], ...]
+TELLING = ("severity", "radius")  # always in the text: a reader should not have to know the default
 
 
 class Parsed(NamedTuple):

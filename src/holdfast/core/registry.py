@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse, did_you_mean, unknown
-from holdfast.core.refs import Parsed, Ref, Scenario, parse_ref
+from holdfast.core.refs import TELLING, Parsed, Ref, Scenario, parse_ref
 from holdfast.core.values import Value, shortened, split, value_text
 
 HOMES = {
@@ -36,7 +36,6 @@ ALSO = {"metric": ("holdfast.trends",)}  # further homes of a kind: scores over 
 ENTRY_POINTS = "holdfast"
 PLUGIN_FOLDERS = "HOLDFAST_PLUGINS"
 REQUIRED = object()
-TELLING = ("severity", "radius")  # always spelled out: a reader should not have to know the default
 MOST_CHANGES = 32  # of one scenario
 LARGEST = 2**63 - 1  # a whole number that arrays and files can hold
 RANGES: dict[str, tuple[float, float]] = {  # what a parameter of this name may be, in whatever component
@@ -67,7 +66,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Component:
     """A registered component. `summary` is the first line of its docstring, `source` where it comes from."""
 
     kind: str
@@ -92,24 +91,23 @@ class Entry:
 class Registry:
     """Components by kind and name."""
 
-    found: dict[str, dict[str, Entry]] = field(default_factory=dict)
+    found: dict[str, dict[str, Component]] = field(default_factory=dict)
     discovered: set[str] = field(default_factory=set)
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: Component) -> None:
         for kind in CHANGES if entry.kind in CHANGES else (entry.kind,):
             other = self.found.get(kind, {}).get(entry.name)
-            if other is not None and not _same_place(other.factory, entry.factory):
-                raise HoldfastError(
-                    f"two {entry.kind}s are named `{entry.name}`: {_place(other.factory)} and {_place(entry.factory)}",
-                    hint="rename one of them",
-                )
+            if other is not None and not _is_same_factory(other.factory, entry.factory):
+                homes = " and ".join(_qualified_name(each.factory) for each in (other, entry))
+                problem = f"two {entry.kind}s are named `{entry.name}`: {homes}"
+                raise HoldfastError(problem, hint="rename one of them")
         self.found.setdefault(entry.kind, {})[entry.name] = entry
 
-    def entries(self, kind: str) -> dict[str, Entry]:
+    def entries(self, kind: str) -> dict[str, Component]:
         self.discover(kind)
         return dict(sorted(self.found.get(kind, {}).items()))
 
-    def entry(self, kind: str, name: str) -> Entry:
+    def entry(self, kind: str, name: str) -> Component:
         known = self.entries(kind)
         if name not in known:
             raise unknown(kind, shortened(name), known)
@@ -149,7 +147,7 @@ class Registry:
         try:
             return entry.factory(*positional, **dict(ref.args[ref.positional :]))
         except (OSError, RecursionError, OverflowError, MemoryError) as error:
-            problem = f"`{shortened(str(ref), 200)}` cannot be made: {_said(error)}"
+            problem = f"`{shortened(str(ref), 200)}` cannot be made: {_error_line(error)}"
             raise HoldfastError(problem, hint="look at its arguments, and at the files that they name") from error
 
     def discover(self, kind: str) -> None:
@@ -189,11 +187,11 @@ def _guarded(what: str, load: Callable[[], object]) -> None:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - a plug-in may raise anything, and may call exit
-        why = _said(error) if isinstance(error, HoldfastError) else f"{type(error).__name__}: {_said(error)}"
-        warnings.warn(f"{what} is left out: {why}", HoldfastWarning, stacklevel=2)
+        kind = "" if isinstance(error, HoldfastError) else f"{type(error).__name__}: "
+        warnings.warn(f"{what} is left out: {kind}{_error_line(error)}", HoldfastWarning, stacklevel=2)
 
 
-def _said(error: BaseException) -> str:
+def _error_line(error: BaseException) -> str:
     """The first line of an error, or its kind where it has no words."""
     text = (error.problem if isinstance(error, HoldfastError) else str(error)).strip()
     return shortened(text.splitlines()[0], 200) if text else type(error).__name__
@@ -219,7 +217,7 @@ def register(
     """
 
     def decorate(factory: Factory) -> Factory:
-        registry.add(Entry(kind, name, factory, version, source, tags, _parameters(factory), later))
+        registry.add(Component(kind, name, factory, version, source, tags, _parameters(factory), later))
         return factory
 
     return decorate
@@ -240,7 +238,7 @@ def _parameters(factory: Callable[..., Any]) -> tuple[Parameter, ...]:
     )
 
 
-def _bound(entry: Entry, parsed: Parsed) -> Ref:
+def _bound(entry: Component, parsed: Parsed) -> Ref:
     parameters = {parameter.name: parameter for parameter in entry.parameters}
     nameless = [parameter.name for parameter in entry.parameters if parameter.positional]
     if len(parsed.positional) > len(nameless):
@@ -270,7 +268,7 @@ def _bound(entry: Entry, parsed: Parsed) -> Ref:
     return Ref(entry.kind, entry.name, tuple(args), entry.version, len(nameless), frozenset(shown))
 
 
-def _check_size(value: Value, parameter: Parameter, entry: Entry) -> None:
+def _check_size(value: Value, parameter: Parameter, entry: Component) -> None:
     """Refuses what no computation can hold, or what would take for ever; infinity is fine where it is the default."""
     what = f"`{parameter.name}` of `{entry.name}`"
     low, high = RANGES.get(parameter.name, (-math.inf, math.inf))
@@ -342,7 +340,7 @@ def in_words(annotation: Any) -> str:
     return " or ".join(said)
 
 
-def _usage(entry: Entry) -> str:
+def _usage(entry: Component) -> str:
     items = []
     for parameter in entry.parameters:
         shown = parameter.name.upper() if parameter.required else value_text(parameter.default)
@@ -350,10 +348,10 @@ def _usage(entry: Entry) -> str:
     return f"use `{entry.name}:{','.join(items)}`" if items else f"`{entry.name}` takes no arguments"
 
 
-def _place(factory: Callable[..., Any]) -> str:
+def _qualified_name(factory: Callable[..., Any]) -> str:
     return f"{factory.__module__}.{factory.__qualname__}"
 
 
-def _same_place(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
+def _is_same_factory(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
     """A module imported twice registers the same function again; that is no clash."""
-    return _place(one) == _place(other)
+    return _qualified_name(one) == _qualified_name(other)

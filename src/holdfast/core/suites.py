@@ -13,7 +13,7 @@ from __future__ import annotations
 import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -27,47 +27,6 @@ DATASET = "dataset"
 MOST_BYTES = 1_000_000  # of a suite file
 Terms = tuple[tuple[str, ...], ...]
 
-FIELDS = {
-    "title": "text",
-    "about": "text",
-    "source": "text",
-    "dataset": "text",
-    "scenarios": "a list of texts",
-    "models": "a list of texts",
-    "samples": "a whole number",
-    "published": "a list of texts",
-    "sort": "text",
-    "notes": "a list of texts",
-    "space": "text",
-    "fit": "a list of texts",
-    "leave_out": "a list of texts",
-    "imports": "text",
-    "lists": "a table of texts and lists of texts",
-    "part": "tables, each under [[part]]",
-    "board": "tables, each under [[board]]",
-}
-PART_FIELDS = {
-    "name": "text",
-    "title": "text",
-    "scenarios": "a list of texts",
-    "settings": "a list of texts",
-}
-COLUMN_FIELDS = {
-    "name": "text",
-    "title": "text",
-    "unit": "text",
-    "better": "text",
-    "part": "text",
-    "scenarios": "a list of texts",
-    "settings": "a list of texts",
-    "of": "a list of texts",
-    "score": "text",
-    "reference": "text",
-    "weights": "a list of numbers",
-    "intercept": "a number",
-    "line": "text",
-    "detail": "true or false",
-}
 SPACES = ("logit", "linear", "probit")
 UNITS = ("percent", "fraction", "points", "number", "nats")
 BETTER = ("higher", "lower", "")
@@ -156,10 +115,27 @@ class Suite:
         known = {part.name: part for part in self.parts}
         for name in parts:
             if name not in known:
-                there = None if known else f"suite `{self.name}` has no parts"
-                raise unknown(f"part of `{self.name}`", name, known, otherwise=there)
-        wanted = {text for name in parts for text in known[name].scenarios}
-        return tuple(text for text in self.scenarios if text in wanted) if parts else self.scenarios
+                otherwise = None if known else f"suite `{self.name}` has no parts"
+                raise unknown(f"part of `{self.name}`", name, known, otherwise=otherwise)
+        kept = {text for name in parts for text in known[name].scenarios}
+        return tuple(text for text in self.scenarios if text in kept) if parts else self.scenarios
+
+
+KINDS = {  # of a field, by the type of what is made of it → what it must be, as errors say it
+    "str": "text",
+    "int | None": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "tuple[str, ...]": "a list of texts",
+    "tuple[float, ...]": "a list of numbers",
+    "Terms": "a list of texts",
+    "tuple[Column, ...]": "tables, each under [[board]]",
+}
+PART_FIELDS = {each.name: KINDS[str(each.type)] for each in fields(SuitePart)}
+COLUMN_FIELDS = {each.name: KINDS[str(each.type)] for each in fields(Column)}
+FIELDS = {each.name: KINDS[str(each.type)] for each in fields(Suite) if each.name not in ("name", "parts", "is_moved")}
+FIELDS |= {"part": "tables, each under [[part]]", "lists": "a table of texts and lists of texts"}
+AS_WRITTEN = ("about", "source", "models", "samples", "notes", "space", "fit", "leave_out", "imports")
 
 
 def suites() -> dict[str, Path]:
@@ -193,25 +169,19 @@ def load_suite(name: str, *, dataset: str | None = None) -> Suite:
     scenarios = patterns.texts(record.get("scenarios", ()))
     scenarios += [text for part in parts.values() for text in part.scenarios]
     scenarios += [text for column in columns for text in (*_texts(column.scenarios), column.reference) if text]
+    as_written = {name: record[name] for name in AS_WRITTEN if name in record}
+    fixed: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in as_written.items()}
     return Suite(
         name=path.stem,
         title=f"{record['title']}, on {over}" if is_moved else record["title"],
         scenarios=tuple(dict.fromkeys(scenarios)) if columns or parts else tuple(scenarios),
-        about=record.get("about", ""),
-        source=record.get("source", ""),
         dataset=over,
-        models=tuple(record.get("models", ())),
-        samples=record.get("samples"),
         published=() if is_moved else tuple(record.get("published", ())),
         sort=record.get("sort", columns[0].name if columns else ""),
         board=columns,
         parts=tuple(_joined(part, columns) for part in parts.values()),
-        notes=tuple(record.get("notes", ())),
-        space=record.get("space", SPACES[0]),
-        fit=tuple(record.get("fit", ())),
-        leave_out=tuple(record.get("leave_out", ())),
-        imports=record.get("imports", ""),
         is_moved=is_moved,
+        **fixed,
     )
 
 
@@ -348,30 +318,27 @@ def _check_name(record: dict[str, Any], names: list[str], path: Path, what: str)
     names.append(record["name"])
 
 
-def _check_fields(record: dict[str, Any], fields: Mapping[str, str], place: str, what: str) -> None:
+def _check_fields(record: dict[str, Any], known: Mapping[str, str], where: str, what: str) -> None:
     for name, value in record.items():
-        if name not in fields:
-            hint = did_you_mean(name, fields) or f"there are: {', '.join(fields)}"
-            raise HoldfastError(f"{place}: no field `{name}` in a {what}", hint=hint)
-        if not _fits(value, fields[name]):
-            raise HoldfastError(f"{place}: `{name}` must be {fields[name]}")
+        if name not in known:
+            hint = did_you_mean(name, known) or f"there are: {', '.join(known)}"
+            raise HoldfastError(f"{where}: no field `{name}` in a {what}", hint=hint)
+        if not _fits(value, known[name]):
+            raise HoldfastError(f"{where}: `{name}` must be {known[name]}")
 
 
-def _fits(value: object, wanted: str) -> bool:
-    def every(kind: type) -> bool:
-        return isinstance(value, list) and all(isinstance(item, kind) and not isinstance(item, bool) for item in value)
+def _fits(value: object, kind: str) -> bool:
+    if kind == FIELDS["lists"]:
+        texts = value.values() if isinstance(value, dict) else [None]
+        return all(_fits(one, "text") or _fits(one, "a list of texts") for one in texts)
+    if kind in ITEMS:
+        return isinstance(value, list) and all(_fits(item, ITEMS[kind]) for item in value)
+    return isinstance(value, TYPES[kind]) and isinstance(value, bool) == (kind == "true or false")
 
-    if wanted == "a table of texts and lists of texts":
-        return isinstance(value, dict) and all(
-            isinstance(v, str) or _fits(v, "a list of texts") for v in value.values()
-        )
-    if wanted.startswith("tables"):
-        return every(dict)
-    if wanted == "a list of texts":
-        return every(str)
-    if wanted == "a list of numbers":
-        return isinstance(value, list) and all(_fits(item, "a number") for item in value)
-    kinds: dict[str, tuple[type, ...]] = {"text": (str,), "a whole number": (int,), "a number": (int, float)}
-    if wanted == "true or false":
-        return isinstance(value, bool)
-    return isinstance(value, kinds[wanted]) and not isinstance(value, bool)
+
+TYPES: dict[str, type | tuple[type, ...]] = {
+    "text": str, "a whole number": int, "a number": (int, float), "true or false": bool, "a table": dict
+}  # fmt: skip
+ITEMS = {"a list of texts": "text", "a list of numbers": "a number"} | dict.fromkeys(
+    (FIELDS["part"], FIELDS["board"]), "a table"
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 
 from holdfast.core.errors import Misuse
@@ -94,31 +95,32 @@ def split(text: str, separator: str, *, most: int = -1) -> list[str]:
     if len(text) > MOST_LETTERS:
         raise Misuse(f"`{shortened(text)}` is {len(text):,} letters long, at most {MOST_LETTERS:,} are read")
     parts: list[str] = []
-    depth, quoted, start, i = 0, False, 0, 0
-    while i < len(text):
-        letter = text[i]
-        if quoted:
-            if letter == "\\":
-                i += 1
-            elif letter == '"':
-                quoted = False
-        elif letter == '"':
-            quoted = True
-        elif letter in OPEN:
-            depth += 1
-        elif letter in CLOSE:
-            depth -= 1
-        if not 0 <= depth <= MOST_BRACKETS:
+    start = 0
+    depth: int | None = 0
+    for i, depth in enumerate(depths(text)):
+        if depth is not None and not 0 <= depth <= MOST_BRACKETS:
             break
-        if not quoted and letter == separator and depth == 0 and len(parts) != most:
+        if depth == 0 and text[i] == separator and len(parts) != most:
             parts.append(text[start:i])
             start = i + 1
-        i += 1
-    if depth > MOST_BRACKETS:
+    if depth is not None and depth > MOST_BRACKETS:
         raise Misuse(f"more than {MOST_BRACKETS} brackets inside each other in `{shortened(text)}`")
-    if quoted or depth:
+    if depth != 0:
         raise Misuse(f"unbalanced quotes or brackets in `{shortened(text, 200)}`", hint='close every ", ( and [')
     return [*parts, text[start:]]
+
+
+def depths(text: Iterable[str], *, opening: str = OPEN, closing: str = CLOSE, quote: str = '"') -> Iterator[int | None]:
+    """For every letter of a text, how many brackets are open after it; None inside quotes."""
+    depth, quoted, escaped = 0, False, False
+    for letter in text:
+        if escaped or (quoted and letter == "\\"):
+            escaped = not escaped
+        elif letter == quote:
+            quoted = not quoted
+        elif not quoted:
+            depth += (letter in opening) - (letter in closing)
+        yield None if quoted else depth
 
 
 def _unquoted(text: str) -> str:
@@ -147,9 +149,5 @@ def _is_nested(value: str) -> bool:
     """A ref inside a ref reads best in parentheses; that needs balanced brackets and no quotes."""
     if not re.match(r"[a-z][a-z0-9-]*:", value) or '"' in value:
         return False
-    depth = 0
-    for letter in value:
-        depth += (letter in OPEN) - (letter in CLOSE)
-        if depth < 0:
-            return False
-    return depth == 0
+    levels = [0, *(depth or 0 for depth in depths(value))]
+    return min(levels) == 0 == levels[-1]

@@ -54,15 +54,15 @@ def box(size: int, smaller: int, device: str) -> Tensor:
     """Pillow's box filter from `size` places to fewer: the plain mean of the places whose centres fall in each."""
     scale = size / smaller
     matrix = torch.zeros(smaller, size, dtype=torch.float64)
-    for place in range(smaller):
-        centre = (place + 0.5) * scale
+    for index in range(smaller):
+        centre = (index + 0.5) * scale
         first, last = max(0, int(centre - scale / 2 + 0.5)), min(size, int(centre + scale / 2 + 0.5))
         distances = (torch.arange(first, last) + 0.5 - centre) / scale
-        matrix[place, first:last] = ((distances > -0.5) & (distances <= 0.5)).double()
+        matrix[index, first:last] = ((distances > -0.5) & (distances <= 0.5)).double()
     return (matrix / matrix.sum(dim=1, keepdim=True)).float().to(device)
 
 
 @functools.lru_cache(maxsize=64)
 def nearest(size: int, larger: int, device: str) -> Tensor:
     """For every one of more places the place it lies in."""
-    return torch.tensor([math.floor((place + 0.5) * size / larger) for place in range(larger)], device=device)
+    return torch.tensor([math.floor((index + 0.5) * size / larger) for index in range(larger)], device=device)

@@ -44,8 +44,8 @@ class DefocusBlur:
 def disk(radius: float, sigma: float) -> Tensor:
     """The disk as a kernel: at least 17 pixels wide, its edge softened by a small Gaussian, mirrored at the border."""
     reach = int(max(radius, LEAST))
-    places = torch.arange(-reach, reach + 1, dtype=torch.float64)
-    inside = (places[:, None] ** 2 + places**2 <= radius**2).double()
+    offsets = torch.arange(-reach, reach + 1, dtype=torch.float64)
+    inside = (offsets[:, None] ** 2 + offsets**2 <= radius**2).double()
     around = torch.arange(-2, 3, dtype=torch.float64) if radius > LEAST else torch.arange(-1, 2, dtype=torch.float64)
     soft = torch.exp(-(around**2) / (2 * sigma**2))
     soft = soft / soft.sum()

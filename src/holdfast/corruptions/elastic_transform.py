@@ -60,7 +60,7 @@ class ElasticTransform:
         moved = torch.cat([drawn.corners.double(), ones.expand(len(images), 3, 1)], dim=2)
         back = torch.linalg.solve(moved, fixed.expand(len(images), 3, 2)).float()  # where a pixel comes from
         size = images.new_tensor([width, height])
-        grid, centres, edges = _places(height, width, images), 2 / (size - 1).clamp_min(1), 2 / size
+        grid, centres, edges = _points(height, width, images), 2 / (size - 1).clamp_min(1), 2 / size
         back = back * centres  # pixels' centres lie from -1 to 1 then
         pulled = _sampled(images, torch.matmul(grid, back[:, :2]) + (back[:, 2:] - 1), about_centres=True)
         wobbled = torch.addcmul((grid + 0.5) * edges - 1, drawn.displacement.flatten(2).transpose(1, 2), edges)
@@ -73,14 +73,14 @@ def square(height: int, width: int, like: Tensor) -> Tensor:
     return like.new_tensor([[x + side, y + side], [x + side, y - side], [x - side, y - side]])
 
 
-def _places(height: int, width: int, like: Tensor) -> Tensor:
+def _points(height: int, width: int, like: Tensor) -> Tensor:
     """Across and down, of every pixel, (height · width, 2)."""
     rows = torch.arange(height, dtype=like.dtype, device=like.device)
     columns = torch.arange(width, dtype=like.dtype, device=like.device)
     return torch.cartesian_prod(rows, columns).flip(1)
 
 
-def _sampled(images: Tensor, places: Tensor, *, about_centres: bool) -> Tensor:
+def _sampled(images: Tensor, points: Tensor, *, about_centres: bool) -> Tensor:
     """Images at places, bilinear; they are mirrored at -1 and 1, the outermost centres or edges."""
-    grid = places.view(len(images), *images.shape[2:], 2)
+    grid = points.view(len(images), *images.shape[2:], 2)
     return F.grid_sample(images, grid, mode="bilinear", padding_mode="reflection", align_corners=about_centres)

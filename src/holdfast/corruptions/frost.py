@@ -47,9 +47,9 @@ class Frost:
         height, width = images.shape[2:]
         photographs = [_fitting(picture, height, width) for picture in frosts(str(images.device)).pictures]
         which = noise.integers("photograph", (), low=0, high=len(photographs)).tolist()
-        places = noise.uniform("place", (2,)).tolist()
+        corners = noise.uniform("place", (2,)).tolist()
         cuts = []
-        for i, (down, across) in zip(which, places, strict=True):
+        for i, (down, across) in zip(which, corners, strict=True):
             picture = photographs[i]
             top, left = int(down * (picture.shape[1] - height)), int(across * (picture.shape[2] - width))
             cuts.append(picture[:, top : top + height, left : left + width])

@@ -40,8 +40,8 @@ class GlassBlur:
     def draw(self, images: Tensor, level: Level, noise: Noise) -> Shuffle:
         assert isinstance(level, tuple)
         sigma, reach, rounds = level[0], int(level[1]), int(level[2])
-        places = sum(len(step) for step in turns(*images.shape[2:], reach, "cpu"))
-        choices = noise.integers("neighbours", (rounds, places), low=0, high=(2 * reach) ** 2)
+        pixels = sum(len(step) for step in turns(*images.shape[2:], reach, "cpu"))
+        choices = noise.integers("neighbours", (rounds, pixels), low=0, high=(2 * reach) ** 2)
         return Shuffle(sigma, reach, choices)
 
     def apply(self, images: Tensor, drawn: Shuffle) -> Tensor:
@@ -54,8 +54,8 @@ class GlassBlur:
         steps = turns(height, width, drawn.reach, str(images.device))
         lengths = [len(step) for step in steps]
         for taken in offsets.unbind(dim=1):
-            for places, apart in zip(steps, torch.split(taken, lengths, dim=1), strict=True):
-                sources.index_copy_(1, places, sources.gather(1, places + apart))
+            for pixels, apart in zip(steps, torch.split(taken, lengths, dim=1), strict=True):
+                sources.index_copy_(1, pixels, sources.gather(1, pixels + apart))
         shuffled = soft.flatten(2).gather(2, sources[:, None].expand(-1, images.shape[1], -1)).view_as(images)
         return blurred(shuffled, drawn.sigma)
 

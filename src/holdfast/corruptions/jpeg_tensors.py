@@ -83,8 +83,8 @@ def _plane(planes: Tensor, table: tuple[tuple[int, ...], ...]) -> Tensor:
     down, across = (side // BLOCK for side in planes.shape[2:])
     blocks = planes.view(*planes.shape[:2], down, BLOCK, across, BLOCK).transpose(3, 4) - 128
     waves, steps = blocks.new_tensor(WAVES), blocks.new_tensor(table)
-    found = _shifted(waves @ _shifted(blocks @ waves.T, 11), 15)  # eight times the coefficients
-    kept = ((found.abs() + 4 * steps) / (8 * steps)).floor() * found.sign() * steps
+    scaled = _shifted(waves @ _shifted(blocks @ waves.T, 11), 15)  # eight times the coefficients
+    kept = ((scaled.abs() + 4 * steps) / (8 * steps)).floor() * scaled.sign() * steps
     back = _shifted(_shifted(waves.T @ kept, 11) @ waves, 18) + 128
     return back.clamp(0, 255).transpose(3, 4).flatten(4).flatten(2, 3)[:, :, :height, :width]
 
@@ -99,8 +99,8 @@ def _tables(quality: int, channels: int) -> tuple[tuple[tuple[int, ...], ...], .
     """Steps of quantisation by row and column of frequencies, luma and chroma, as the installed library writes them."""
     buffer = io.BytesIO()
     Image.new("L" if channels == 1 else "RGB", (BLOCK, BLOCK)).save(buffer, "JPEG", quality=quality)
-    found = Image.open(buffer).quantization  # type: ignore[attr-defined]
+    scaled = Image.open(buffer).quantization  # type: ignore[attr-defined]
     return tuple(
         tuple(tuple(table[row * BLOCK : (row + 1) * BLOCK]) for row in range(BLOCK))
-        for _, table in sorted(found.items())
+        for _, table in sorted(scaled.items())
     )

@@ -33,7 +33,7 @@ def frosts(device: str) -> Frosts:
     """The photographs of the installed package, else drawn ones."""
     folder = installed()
     if folder is None:
-        return Frosts(tuple(picture.to(device) for picture in drawn()), "drawn, since `imagecorruptions` is absent")
+        return Frosts(tuple(picture.to(device) for picture in painted()), "drawn, since `imagecorruptions` is absent")
     pictures = []
     for name in NAMES:
         with Image.open(folder / name) as file:
@@ -43,15 +43,15 @@ def frosts(device: str) -> Frosts:
 
 def installed() -> Path | None:
     """The folder with the photographs; the package itself is not imported, since it fails on current setuptools."""
-    found = importlib.util.find_spec("imagecorruptions")
-    for place in found.submodule_search_locations or () if found else ():
-        folder = Path(place) / "frost"
+    spec = importlib.util.find_spec("imagecorruptions")
+    for location in spec.submodule_search_locations or () if spec else ():
+        folder = Path(location) / "frost"
         if all((folder / name).is_file() for name in NAMES):
             return folder
     return None
 
 
-def drawn() -> list[Tensor]:
+def painted() -> list[Tensor]:
     """Five pictures of ridged clouds: thin bright needles where a fractal changes sign, over a dim pane."""
     noise = Noise.of(0, [f"frost {i}" for i in range(len(NAMES))])
     coarse = stretched(plasma(noise.uniform("coarse", (SIDE, SIDE)) * 2 - 1, decay=2.0))

@@ -32,8 +32,8 @@ def _one_by_one(images: Tensor, down: Tensor, across: Tensor, weights: Tensor) -
     left, right, top, bottom = (max(0, edge) for edge in margin)
     wide = F.pad(images, (left, right, top, bottom), mode="replicate")
     total = torch.zeros_like(images)
-    for i, places in enumerate(zip(down.tolist(), across.tolist(), weights.tolist(), strict=True)):
-        for y, x, weight in zip(*places, strict=True):
+    for i, shifts in enumerate(zip(down.tolist(), across.tolist(), weights.tolist(), strict=True)):
+        for y, x, weight in zip(*shifts, strict=True):
             if weight:
                 window = wide[i, :, top - y : top - y + height, left - x : left - x + width]
                 total[i].add_(window, alpha=weight)

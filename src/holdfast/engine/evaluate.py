@@ -23,7 +23,7 @@ from holdfast.engine.flags import tally_flags
 from holdfast.engine.gallery import add_pictures, mend_pictures
 from holdfast.engine.jobs import Job, ModelLoader, RunOptions, as_holdfast_error, find_rows, read_models, read_scenarios
 from holdfast.engine.ledger import Ledger
-from holdfast.engine.measure import Measured, Setting, measure
+from holdfast.engine.measure import Measured, MeasureSettings, measure
 from holdfast.engine.order import evenly
 from holdfast.engine.pieces import changed_samples, ending, failure_flags, needed, standing
 from holdfast.engine.shards import Shard, shards_ahead
@@ -293,7 +293,7 @@ class Evaluation:
         left = len(self.order) - self.ledger.known
         return NotRead(f"{first.problem}{more}; the run is unfinished, {left:,} samples are left", hint=first.hint)
 
-    def _measured(self, setting: Setting, shard: Shard) -> Measured:
+    def _measured(self, setting: MeasureSettings, shard: Shard) -> Measured:
         def work(width: int) -> Measured:
             with self._saving(shard, width):
                 return measure(setting, shard, width=width)

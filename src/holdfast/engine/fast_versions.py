@@ -37,7 +37,7 @@ from holdfast.models.lengths import Padded
 if TYPE_CHECKING:
     from holdfast.engine.jobs import Job
 
-Made = tuple[FastModel | None, str]
+Version = tuple[FastModel | None, str]
 
 
 FORWARD = 1 / 3  # of a forward and backward pass
@@ -48,7 +48,7 @@ class FastVersions:
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.made: dict[tuple[object, ...], Made] = {}
+        self.made: dict[tuple[object, ...], Version] = {}
         self.exact_models: dict[tuple[object, ...], Padded] = {}
         self.references: dict[tuple[object, ...], References] = {}
         self.trials: dict[tuple[object, ...], list[Trial]] = {}
@@ -56,16 +56,18 @@ class FastVersions:
         self.batches: dict[tuple[object, ...], Batch] = {}
         self.refused: dict[tuple[object, ...], str] = {}
 
-    def version(self, job: Job, speed: Speed, width: int, ahead: int, said: Callable[[str], None]) -> FastModel | None:
+    def version(
+        self, job: Job, speed: Speed, width: int, ahead: int, report: Callable[[str], None]
+    ) -> FastModel | None:
         """The fast version for this job, None where float32 is to be used; the job's notes say why."""
-        fast, words = self._found(job, speed, min(width, len(job.order)), ahead, said)
+        fast, words = self._chosen(job, speed, min(width, len(job.order)), ahead, report)
         job.notes["gradients"] = f"{words}; every success confirmed in float32" if fast is not None else words
         return fast
 
     def refuse(self, job: Job, why: str) -> None:
         self.refused[_model_key(job)] = f"float32: {why}"
 
-    def _found(self, job: Job, speed: Speed, width: int, ahead: int, said: Callable[[str], None]) -> Made:
+    def _chosen(self, job: Job, speed: Speed, width: int, ahead: int, report: Callable[[str], None]) -> Version:
         if speed == "exact":
             return None, "float32"
         if (why := self.refused.get(_model_key(job))) is not None:
@@ -73,7 +75,7 @@ class FastVersions:
         seconds = self._seconds(job, width, ahead) if speed == "auto" else math.inf
         if seconds < self._worth(job):
             return None, "float32: the job is too short for a faster version"
-        fast, words = self._made(job, speed, width, said)
+        fast, words = self._made(job, speed, width, report)
         if fast is None:
             return None, words
         if speed == "auto":
@@ -103,7 +105,7 @@ class FastVersions:
         assert isinstance(job.model, TorchClassifier)
         return worth_seconds(job.model.net)
 
-    def _trusted(self, job: Job, fast: FastModel, width: int) -> Made:
+    def _trusted(self, job: Job, fast: FastModel, width: int) -> Version:
         """The fast version for those parts of the job's attacks for which it is as strong as float32."""
         trials = [trial for ref, change in _attacks(job) for trial in self._trials(job, fast, ref, change, width)]
         if (why := self.refused.get(_model_key(job))) is not None:
@@ -141,15 +143,15 @@ class FastVersions:
             self.exact_models = {key: Padded(job.model)}
         return self.exact_models[key]
 
-    def _made(self, job: Job, speed: Speed, width: int, said: Callable[[str], None]) -> Made:
+    def _made(self, job: Job, speed: Speed, width: int, report: Callable[[str], None]) -> Version:
         key = (_model_key(job), width, speed)
         if key not in self.made:
             assert isinstance(job.model, TorchClassifier)
             notes: list[str] = []
-            images = repeated(self._trial_batch(job).images, width)
-            fast = fast_version(job.model, images, width=width, speed=speed, said=notes.append)
+            images = cycled(self._trial_batch(job).images, width)
+            fast = fast_version(job.model, images, width=width, speed=speed, report=notes.append)
             for note in notes:
-                said(note)
+                report(note)
             self.made = {known: made for known, made in self.made.items() if known[0] == key[0]}
             self.made[key] = fast, "" if fast is not None else f"float32: {notes[-1]}"
             if fast is not None:
@@ -201,7 +203,7 @@ class FastVersions:
         return Batch(on_device(read.pixels[kept], self.device), labels, ids)
 
 
-def repeated(images: Tensor, count: int) -> Tensor:
+def cycled(images: Tensor, count: int) -> Tensor:
     return images[torch.arange(count, device=images.device) % len(images)]
 
 

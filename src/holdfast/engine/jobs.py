@@ -36,7 +36,7 @@ from holdfast.engine.behaviour import (
 )
 from holdfast.engine.fast_versions import FastVersions
 from holdfast.engine.flags import radius_flags
-from holdfast.engine.measure import Setting
+from holdfast.engine.measure import MeasureSettings
 from holdfast.engine.order import chosen_samples
 from holdfast.engine.shards import ImageCache, LogitCache
 from holdfast.engine.trials import flags_on
@@ -118,9 +118,9 @@ class Job:
         facts = {} if answers is None else {"answers": answers.words}
         return replace(footer, command=command(self.run), facts=facts | self.notes, probe=self.probe)
 
-    def setting(self, device: torch.device) -> Setting:
+    def setting(self, device: torch.device) -> MeasureSettings:
         source = self.run.scenario.dataset
-        return Setting(self.model, self.dataset, self.changes, self.run.seed, device, self.said, source)
+        return MeasureSettings(self.model, self.dataset, self.changes, self.run.seed, device, self.said, source)
 
 
 class ModelLoader:

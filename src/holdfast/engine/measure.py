@@ -19,7 +19,7 @@ from holdfast.store.rows import Predictions
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class MeasureSettings:
     """All that stays the same from shard to shard of a run."""
 
     model: Classifier
@@ -27,12 +27,12 @@ class Setting:
     changes: Sequence[tuple[Ref, Change]]
     seed: int
     device: torch.device
-    said: LogitCache | None = None
+    logit_cache: LogitCache | None = None
     source: Ref | None = None
 
-    def place(self, changes: int) -> Place:
+    def key(self, changes: int) -> Place:
         """Names the images after the first so many changes."""
-        assert self.source is not None, "what was said is kept by what the dataset is"
+        assert self.source is not None, "logits are cached by the dataset's ref"
         refs = [ref for ref, _ in self.changes[:changes]]
         return images_key(self.source, refs, self.dataset.card.fingerprint, self.seed)
 
@@ -78,7 +78,7 @@ class Measured:
         return full
 
 
-def measure(setting: Setting, shard: Shard, *, width: int) -> Measured:
+def measure(setting: MeasureSettings, shard: Shard, *, width: int) -> Measured:
     """Applies the changes in order and scores the result; what cannot be read or scored is a row with a reason."""
     dataset, index = setting.dataset, shard.index
     ids = tuple(dataset.ids[i] for i in index)
@@ -95,8 +95,8 @@ def measure(setting: Setting, shard: Shard, *, width: int) -> Measured:
     batch = Batch(images if whole else images[kept], labels if whole else labels[kept], tuple(ids[i] for i in usable))
     changed = _through_changes(setting, batch, width)
     logits = _scored(setting.model, changed.images, width)
-    if setting.said is not None and all(ref.kind != "attack" for ref, _ in setting.changes):
-        setting.said.keep(setting.place(len(setting.changes)), batch.ids, logits)
+    if setting.logit_cache is not None and all(ref.kind != "attack" for ref, _ in setting.changes):
+        setting.logit_cache.keep(setting.key(len(setting.changes)), batch.ids, logits)
     return Measured(
         ids=ids,
         labels=np.asarray(dataset.labels[index], dtype=np.int64),
@@ -109,7 +109,7 @@ def measure(setting: Setting, shard: Shard, *, width: int) -> Measured:
     )
 
 
-def _through_changes(setting: Setting, batch: Batch, width: int) -> Changed:
+def _through_changes(setting: MeasureSettings, batch: Batch, width: int) -> Changed:
     changed = Changed(batch.images)
     if not setting.changes or not len(batch):
         return changed
@@ -118,8 +118,8 @@ def _through_changes(setting: Setting, batch: Batch, width: int) -> Changed:
         # severities and radii share their draws on purpose: neighbouring cells of a table differ by the level alone
         own = noise.scope(f"{number} {ref.name}")
         logits = None
-        if setting.said is not None and ref.kind == "attack":
-            logits = setting.said.recall(setting.place(number), batch.ids, setting.device)
+        if setting.logit_cache is not None and ref.kind == "attack":
+            logits = setting.logit_cache.recall(setting.key(number), batch.ids, setting.device)
         part = Batch(changed.images, batch.labels, batch.ids, logits)
         changed = changed.then(change(setting.model, part, own, width=width))
     return changed

@@ -47,8 +47,8 @@ def failure_flags(pieces: Sequence[Rows], order: Sequence[str]) -> tuple[Flag, .
     failed = [reason for name in order if (reason := reasons.get(name))]
     if not failed:
         return ()
-    said = f"{len(failed):,} of {len(order):,} samples failed and count as wrong; the first: {failed[0]}"
-    return (Flag("failed-samples", "warning", said),)
+    text = f"{len(failed):,} of {len(order):,} samples failed and count as wrong; the first: {failed[0]}"
+    return (Flag("failed-samples", "warning", text),)
 
 
 def ending(what: str, rows: Rows) -> str:

@@ -20,7 +20,7 @@ from holdfast.attacks.attack import Attack
 from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.objectives import margin
 from holdfast.attacks.recipes.cascade import Cascade
-from holdfast.attacks.recipes.thresholds import Sweep
+from holdfast.attacks.recipes.sweep import Sweep
 from holdfast.attacks.search import RandomSearch
 from holdfast.core.noise import Noise
 from holdfast.core.rounding import percent

@@ -25,7 +25,7 @@ from holdfast.core.registry import registry
 from holdfast.core.types import Batch
 from holdfast.engine.device import is_out_of_memory
 from holdfast.engine.jobs import Job
-from holdfast.engine.measure import Setting, measure
+from holdfast.engine.measure import MeasureSettings, measure
 from holdfast.engine.shards import Shard
 from holdfast.store import Rows
 
@@ -70,7 +70,7 @@ def probed(
 def _looked(look: _Look, reach: Reach | None, queries: int) -> dict[str, int]:
     tallies = look.unbounded()
     if reach is not None:
-        tallies |= look.again() | look.queries(reach, queries)
+        tallies |= look.clean() | look.queries(reach, queries)
     return tallies | {"probe: passes": look.passes}
 
 
@@ -108,9 +108,9 @@ class _Look:
     """Some survivors, as the attack met them."""
 
     def __init__(self, job: Job, chosen: list[str], device: torch.device, width: int) -> None:
-        place = {name: i for i, name in enumerate(job.dataset.ids)}
-        index = np.array([place[name] for name in chosen], dtype=np.int64)
-        setting: Setting = replace(job.setting(device), changes=job.changes[:-1], said=None)
+        positions = {name: i for i, name in enumerate(job.dataset.ids)}
+        index = np.array([positions[name] for name in chosen], dtype=np.int64)
+        setting: MeasureSettings = replace(job.setting(device), changes=job.changes[:-1], logit_cache=None)
         before = measure(setting, Shard(index, job.dataset.images(index.tolist())), width=width)
         self.model, self.width = job.model, width
         labels = torch.from_numpy(before.labels).to(device)
@@ -119,7 +119,7 @@ class _Look:
         self.passes = len(chosen)
         self.wrong = is_wrong(before.logits, labels)
 
-    def again(self) -> dict[str, int]:
+    def clean(self) -> dict[str, int]:
         return {"probe: survivors shown": len(self.batch), "probe: clean images now wrong": int(self.wrong.sum())}
 
     def unbounded(self) -> dict[str, int]:

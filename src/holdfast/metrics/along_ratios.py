@@ -53,11 +53,6 @@ class Confidence:
         return self.after.high < self.before.low
 
 
-def afr_t(changed: Rows) -> Score:
-    """Attack failure rate against the truth: accuracy on the changed set."""
-    return accuracy(changed)
-
-
 def afr_p(reference: Rows, changed: Rows) -> Score:
     """Attack failure rate against the prediction: the share of samples that keep it. No usable answer keeps nothing."""
     before = aligned(reference, changed.ids).predictions
@@ -152,5 +147,19 @@ def _along(
     for ratio in ratios:
         rows = mixed(reference, changed, ratio)
         agreement, left_out = agreement_of_rows(reference, rows, resamples=resamples)
-        made.append(RatioPoint(ratio, agreement, afr_t(rows), afr_p(reference, rows), left_out))
+        made.append(RatioPoint(ratio, agreement, accuracy(rows), afr_p(reference, rows), left_out))
     return made
+
+
+@register("metric", "mean-confidence-when-broken", source="the posterior agreement paper; see docs/metrics.md")
+class ConfidenceWhenBroken:
+    """Mean confidence in wrong answers to samples that were right before the change; None where none was broken.
+
+    None without reference rows.
+    """
+
+    unit = "percent"
+
+    def __call__(self, rows: Rows, reference: Rows | None = None) -> Score | None:
+        after = None if reference is None else confidence_before_after(reference, rows).after
+        return None if after is None or not after.n else after

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, cast
 
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.registry import register
@@ -36,44 +36,42 @@ def ratio_named(made: Competitiveness, name: str) -> Score:
     }[name]
 
 
-@register("metric", "cr-ind-avg", source=SOURCE)
-class AverageRatio:
-    """Competitiveness ratio, average: the mean over attacks of accuracy / best known accuracy."""
+class _CompetitivenessRatio:
+    """One of the four ratios of the whole battery."""
 
     unit = "percent"
+    ratio: str
 
     def of_battery(self, cells: Battery, trained: Mapping[str, float]) -> Score:  # noqa: ARG002
-        return competitiveness(cells).average
+        return cast(Score, getattr(competitiveness(cells), self.ratio))
+
+
+@register("metric", "cr-ind-avg", source=SOURCE)
+class AverageRatio(_CompetitivenessRatio):
+    """Competitiveness ratio, average: the mean over attacks of accuracy / best known accuracy."""
+
+    ratio = "average"
 
 
 @register("metric", "cr-ind-worst", source=SOURCE)
-class WorstRatio:
+class WorstRatio(_CompetitivenessRatio):
     """Competitiveness ratio, worst case: the smallest accuracy / best known accuracy over attacks."""
 
-    unit = "percent"
-
-    def of_battery(self, cells: Battery, trained: Mapping[str, float]) -> Score:  # noqa: ARG002
-        return competitiveness(cells).individual_worst
+    ratio = "individual_worst"
 
 
 @register("metric", "cr-exp", source=SOURCE)
-class ExpectedRatio:
+class ExpectedRatio(_CompetitivenessRatio):
     """CR_exp: mean accuracy over attacks / mean of the best known accuracies."""
 
-    unit = "percent"
-
-    def of_battery(self, cells: Battery, trained: Mapping[str, float]) -> Score:  # noqa: ARG002
-        return competitiveness(cells).expected
+    ratio = "expected"
 
 
 @register("metric", "cr-max", source=SOURCE)
-class MaximumRatio:
+class MaximumRatio(_CompetitivenessRatio):
     """CR_max: smallest accuracy over attacks / smallest of the best known accuracies."""
 
-    unit = "percent"
-
-    def of_battery(self, cells: Battery, trained: Mapping[str, float]) -> Score:  # noqa: ARG002
-        return competitiveness(cells).maximum
+    ratio = "maximum"
 
 
 @register("metric", "single-cr", source=SOURCE)
@@ -97,27 +95,26 @@ class SingleRatio:
         return every[self.attack]
 
 
-@register("metric", "cr-in", source=SOURCE)
-class RatioInside:
-    """Competitiveness ratio over the attacks that a model was trained on, and no attack."""
+class _PartRatio:
+    """A ratio over a part of the battery."""
 
     unit = "percent"
 
     def __init__(self, *, ratio: Ratio = "average") -> None:
         self.ratio = ratio
+
+
+@register("metric", "cr-in", source=SOURCE)
+class RatioInside(_PartRatio):
+    """Competitiveness ratio over the attacks that a model was trained on, and no attack."""
 
     def of_battery(self, cells: Battery, trained: Mapping[str, float]) -> Score:
         return _side(inside_outside(cells, trained)[0], self.ratio, "foreseen")
 
 
 @register("metric", "cr-out", source=SOURCE)
-class RatioOutside:
+class RatioOutside(_PartRatio):
     """Competitiveness ratio over the attacks that a model was not trained on."""
-
-    unit = "percent"
-
-    def __init__(self, *, ratio: Ratio = "average") -> None:
-        self.ratio = ratio
 
     def of_battery(self, cells: Battery, trained: Mapping[str, float]) -> Score:
         return _side(inside_outside(cells, trained)[1], self.ratio, "unforeseen")

@@ -51,11 +51,6 @@ def difference(one: Score, other: Score, correlation: float = 0.0) -> Score:
     return Score(value, low, high, min(one.n, other.n))
 
 
-def degradation(reference: Score, shifted: Score) -> Score:
-    """How much is lost under a shift: positive where the shifted score is lower."""
-    return difference(reference, shifted)
-
-
 def average_accuracy(runs: Sequence[Rows], *, resamples: int = DRAWS) -> Score:
     """Mean accuracy over runs on the same samples; a sample varies with all that was done to it."""
     if not runs:

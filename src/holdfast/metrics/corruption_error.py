@@ -9,9 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.registry import register
 from holdfast.core.types import Score, without_interval
 from holdfast.metrics.averages import TOGETHER, difference, mean_of
 from holdfast.metrics.means import SampledValues, correlation_of_means, mean_over, scaled
+from holdfast.metrics.scopes import ModelRuns
+from holdfast.store.footer import Footer
 
 # error of AlexNet on ImageNet-C, mean of five severities, as released with it (github.com/hendrycks/robustness)
 ALEXNET: Mapping[str, float] = MappingProxyType(
@@ -122,3 +125,101 @@ def _same_corruptions(accuracies: Mapping[str, Sequence[Score]], baseline: Mappi
     lengths = {len(levels) for levels in accuracies.values()}
     if len(lengths) > 1:
         raise HoldfastError(f"corruptions have different numbers of severities: {sorted(lengths)}")
+
+
+SOURCE = "arXiv:1903.12261"
+IMAGENET = "imagenet"
+CALLED = {"jpeg": "jpeg-compression"}  # our name → that of ImageNet-C
+STORED = ("imagenet-c", "cifar10-c", "cifar100-c")
+
+
+class _CorruptionError:
+    """What both have in common: the baseline, and which runs count."""
+
+    unit = "percent"
+
+    def __init__(self, *, baseline: str | None = "alexnet") -> None:
+        self.baseline = baseline
+
+    def is_about(self, footer: Footer) -> bool:
+        """One corruption at one severity, or a stored one, and no attack."""
+        return _corruption(footer) is not None
+
+    def errors(self, runs: ModelRuns, scenarios: Sequence[str], reference: str | None) -> CorruptionErrors:
+        clean = reference or _clean(runs, scenarios)
+        named = _named(runs, [name for name in scenarios if name != clean])
+        levels = {name: [runs.lines[each].accuracy for each in some] for name, some in named.items()}
+        outcomes = Outcomes(
+            _cell(runs, clean), {name: [_cell(runs, each) for each in some] for name, some in named.items()}
+        )
+        accuracy = runs.lines[clean].accuracy
+        if self.baseline is None:  # the error itself: over a baseline of 1 that loses all of it
+            ones = dict.fromkeys(levels, 1.0)
+            return corruption_errors(accuracy, levels, baseline=ones, baseline_clean=0.0, outcomes=outcomes)
+        if self.baseline != "alexnet":
+            raise HoldfastError(f"no baseline `{self.baseline}`", hint="alexnet, or none for the error itself")
+        dataset = runs.lines[clean].footer.dataset.partition(":")[0]
+        if dataset != IMAGENET:
+            raise HoldfastError(
+                f"mCE divides by the errors of AlexNet on ImageNet-C, and these runs are of `{dataset}`",
+                hint="baseline=none gives the mean corruption error, not divided: `mce:baseline=none`",
+            )
+        return corruption_errors(accuracy, levels, outcomes=outcomes)
+
+
+@register("metric", "mce", source=SOURCE)
+class MeanCorruptionError(_CorruptionError):
+    """mCE: error under each corruption over its severities / AlexNet's, mean over 15 corruptions; lower is better.
+
+    `baseline=none` is the mean error itself, for other datasets and choices of corruptions.
+    """
+
+    def of_runs(self, runs: ModelRuns, scenarios: Sequence[str], reference: str | None) -> Score:
+        return self.errors(runs, scenarios, reference).mean
+
+
+@register("metric", "relative-mce", source=SOURCE)
+class RelativeCorruptionError(_CorruptionError):
+    """Relative mCE: what is lost under each corruption against the clean error / what AlexNet loses; lower is better.
+
+    `baseline=none` is the mean loss itself.
+    """
+
+    def of_runs(self, runs: ModelRuns, scenarios: Sequence[str], reference: str | None) -> Score:
+        return self.errors(runs, scenarios, reference).relative
+
+
+def _corruption(footer: Footer) -> tuple[str, float] | None:
+    """The corruption of a run and its severity; None for a run of anything else."""
+    name = footer.dataset.partition(":")[0]
+    if name in STORED and not footer.changes:
+        args = dict(part.partition("=")[::2] for part in footer.dataset.partition(":")[2].split(","))
+        return args.get("corruption", ""), float(args.get("severity", "3"))
+    if len(footer.changes) != 1 or footer.changes[0].kind != "corruption" or name in STORED:
+        return None
+    change = footer.changes[0]
+    return CALLED.get(change.name, change.name), float(change.args.get("severity", 0))
+
+
+def _clean(runs: ModelRuns, scenarios: Sequence[str]) -> str:
+    datasets = {runs.lines[name].footer.dataset for name in scenarios}
+    clean = [name for name in datasets if name in runs.lines]
+    if not clean:
+        raise HoldfastError("relative to what: there is no run without a corruption", hint="evaluate the dataset alone")
+    return clean[0]
+
+
+def _cell(runs: ModelRuns, scenario: str) -> SampledValues:
+    rows = runs.rows(scenario)
+    return SampledValues(np.asarray(rows.ids), rows.correct)
+
+
+def _named(runs: ModelRuns, scenarios: Sequence[str]) -> Mapping[str, list[str]]:
+    """The scenarios of each corruption, one per severity."""
+    levels: dict[str, list[str]] = {}
+    for name in scenarios:
+        corruption = _corruption(runs.lines[name].footer)
+        if corruption is None:
+            raise HoldfastError(f"`{name}` is no corruption at one severity", hint="mCE takes corruptions alone")
+        levels.setdefault(CALLED.get(corruption[0], corruption[0]), []).append(name)
+    return levels

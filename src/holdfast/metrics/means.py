@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdfast.core.intervals import CONFIDENCE, share_bounds, z_value
 from holdfast.core.types import Score, without_interval
+from holdfast.metrics.bootstrap_draws import percentiles
 
 Floats = NDArray[np.float64]
 
@@ -24,8 +25,8 @@ AT_ONCE = 2_000_000  # weights held in memory: 16 MB
 class SampledValues(NamedTuple):
     """What was measured on some samples: `values` in [0, 1], one for each of `ids`; it counts `weight` in the mean."""
 
-    ids: ArrayLike
-    values: ArrayLike
+    ids: NDArray[Any]
+    values: NDArray[Any]
     weight: float = 1.0
 
 
@@ -89,7 +90,7 @@ def mean_of_sizes(values: ArrayLike, *, draws: int = DRAWS, seed: int = 0) -> Sc
     for start in range(0, draws, step):
         drawn = array[random.integers(0, n, (min(step, draws - start), n))]
         turned[start : start + len(drawn)] = (drawn.mean(axis=1) - mean) / np.maximum(drawn.std(axis=1), 1e-9 * spread)
-    below, above = np.quantile(turned, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    below, above = percentiles(turned)
     return Score(mean, min(mean, mean - float(above) * spread), max(mean, mean - float(below) * spread), n)
 
 
@@ -120,12 +121,6 @@ def correlation_of_means(one: Sequence[SampledValues], other: Sequence[SampledVa
     return float(sums[0] @ sums[1]) / size if size > 0 else 0.0
 
 
-class _Cell(NamedTuple):
-    ids: NDArray[np.generic]
-    values: Floats
-    weight: float
-
-
 class _Samples(NamedTuple):
     """All samples, each with what it counts in the mean and what its cells make of it; where each cell has its own."""
 
@@ -140,15 +135,17 @@ class _Samples(NamedTuple):
         return in_all and bool((np.abs(self.values - 0.5) > 0.5 - 1e-12).all())
 
 
-def _normal(cells: Sequence[SampledValues]) -> list[_Cell]:
+def _normal(cells: Sequence[SampledValues]) -> list[SampledValues]:
     """The cells that have samples; their weights sum to 1."""
-    kept = [_Cell(np.asarray(ids), np.asarray(values, dtype=np.float64), weight) for ids, values, weight in cells]
+    kept = [
+        SampledValues(np.asarray(ids), np.asarray(values, dtype=np.float64), weight) for ids, values, weight in cells
+    ]
     kept = [cell for cell in kept if len(cell.values)]
     total = math.fsum(cell.weight for cell in kept)
     return [cell._replace(weight=cell.weight / total) for cell in kept]
 
 
-def _samples(cells: Sequence[_Cell]) -> _Samples:
+def _samples(cells: Sequence[SampledValues]) -> _Samples:
     first = cells[0].ids
     if all(cell.ids is first or np.array_equal(cell.ids, first) for cell in cells):
         indices, n = [np.arange(len(first))] * len(cells), len(first)
@@ -162,7 +159,7 @@ def _samples(cells: Sequence[_Cell]) -> _Samples:
     return _Samples(weight, np.clip(values / weight, 0.0, 1.0), tuple(indices))
 
 
-def _effective(cells: Sequence[_Cell], samples: _Samples, value: float, confidence: float) -> float:
+def _effective(cells: Sequence[SampledValues], samples: _Samples, value: float, confidence: float) -> float:
     """How many samples, right or wrong in all cells alike, would vary as much as these."""
     n, spread = len(samples.values), value * (1 - value)
     alike = 1 / float((samples.weight**2).sum())  # samples, if each were right or wrong in all its cells
@@ -191,7 +188,7 @@ def _effective(cells: Sequence[_Cell], samples: _Samples, value: float, confiden
     return spread / (variance + unseen)
 
 
-def _root_of_squares(cells: Sequence[_Cell], side: int, confidence: float) -> float:
+def _root_of_squares(cells: Sequence[SampledValues], side: int, confidence: float) -> float:
     """How far the mean reaches to a side if cells vary each for itself: the root of their squared reaches."""
     mean, size, weight = (
         np.array(some)

@@ -1,6 +1,8 @@
-"""Accuracy class by class: a model that is good on average may know nothing of one class."""
+"""Accuracy class by class, its mean over classes, and the share of the most frequent class to compare with."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -8,6 +10,7 @@ from holdfast.core.errors import unknown
 from holdfast.core.intervals import wilson
 from holdfast.core.registry import register
 from holdfast.core.types import Score, without_interval
+from holdfast.metrics.means import SampledValues, mean_over
 from holdfast.store.rows import Rows
 
 CHOSEN = "chosen by the samples that measure it: name a class for its interval"
@@ -64,3 +67,27 @@ class PerClassAccuracy:
             class_name(rows, label): {"value": score.value, "low": score.low, "high": score.high, "n": score.n}
             for label, score in per_class(rows).items()
         }
+
+
+@register("metric", "balanced-accuracy", source="Korn & Graubard 1998")
+class BalancedAccuracy:
+    """Mean over classes of the share right in each: a model that always answers one of k classes has 1 / k.
+
+    Classes without samples are left out. The interval is that of `means.mean_over`: classes share no samples.
+    """
+
+    def __call__(self, rows: Rows, reference: Rows | None = None) -> Score:  # noqa: ARG002
+        members = [np.flatnonzero(rows.labels == label) for label in np.unique(rows.labels)]
+        return mean_over([SampledValues(rows_of_class, rows.correct[rows_of_class]) for rows_of_class in members])
+
+
+COUNTED = "a count of these very labels, no estimate of anything"
+
+
+@register("metric", "majority-share")
+class MajorityShare:
+    """Share of the most frequent label: the accuracy of a model that always answers that class, to compare with."""
+
+    def __call__(self, rows: Rows, reference: Rows | None = None) -> Score:  # noqa: ARG002
+        largest = int(np.bincount(rows.labels).max(initial=0)) if len(rows) else 0
+        return without_interval(largest / len(rows) if len(rows) else math.nan, len(rows), COUNTED)

@@ -1,4 +1,4 @@
-"""Accuracy against radius, from the smallest radius that broke each sample; and accuracy under several attacks."""
+"""Accuracy against radius, from the smallest radius that broke each sample."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.intervals import wilson
 from holdfast.core.registry import register
 from holdfast.core.types import Score
-from holdfast.metrics.accuracy import worst_case
-from holdfast.metrics.averages import average_accuracy
 from holdfast.metrics.means import DRAWS, mean_of_values
 from holdfast.metrics.multi_attack import CLEAN, Strength
 from holdfast.store.rows import Rows
@@ -143,18 +141,6 @@ class AreaUnderRadiusCurve:
             return ""
         listed = ", ".join(f"{end:g}" for end in ends)
         return f"the runs were searched up to different radii ({listed}): compare them with `radius={ends[0]:g}`"
-
-
-class UnionAverage(NamedTuple):
-    """Accuracy under the worst of several attacks for each sample, and the mean accuracy over them."""
-
-    union: Score
-    average: Score
-
-
-def union_and_average(runs: Sequence[Rows], *, resamples: int = DRAWS) -> UnionAverage:
-    """Of several runs on the same samples."""
-    return UnionAverage(worst_case(runs), average_accuracy(runs, resamples=resamples))
 
 
 def _area(smallest: NDArray[np.float64], largest: float, resamples: int) -> Score:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from holdfast.core.registry import register
 from holdfast.core.types import Score
-from holdfast.metrics.radius_curves import UnionAverage, union_and_average
+from holdfast.metrics.accuracy import worst_case
+from holdfast.metrics.averages import average_accuracy
 from holdfast.metrics.scopes import ModelRuns
 from holdfast.store.footer import Footer
 
@@ -17,16 +18,13 @@ class _OverAttacks:
     def is_about(self, footer: Footer) -> bool:
         return footer.is_attacked
 
-    def both(self, runs: ModelRuns, scenarios: Sequence[str]) -> UnionAverage:
-        return union_and_average([runs.rows(name) for name in scenarios])
-
 
 @register("metric", "union-accuracy", source="arXiv:1904.13000")
 class UnionAccuracy(_OverAttacks):
     """Share of samples that stay right under every one of several attacks."""
 
     def of_runs(self, runs: ModelRuns, scenarios: Sequence[str], reference: str | None) -> Score:  # noqa: ARG002
-        return self.both(runs, scenarios).union
+        return worst_case([runs.rows(name) for name in scenarios])
 
 
 @register("metric", "average-accuracy", source="arXiv:1904.13000")
@@ -34,4 +32,4 @@ class AverageAccuracy(_OverAttacks):
     """Mean accuracy over several attacks on the same samples."""
 
     def of_runs(self, runs: ModelRuns, scenarios: Sequence[str], reference: str | None) -> Score:  # noqa: ARG002
-        return self.both(runs, scenarios).average
+        return average_accuracy([runs.rows(name) for name in scenarios])

@@ -160,7 +160,7 @@ def _cancel_all() -> None:
         compilation.cancel()
 
 
-def main(handed: str) -> None:
+def compile_file(handed: str) -> None:
     """Compiles what another process handed over; that finds it in the cache."""
     net, shape, device, gradients, precision = torch.load(handed, weights_only=False)
     torch.backends.cudnn.allow_tf32 = precision[0]
@@ -170,4 +170,4 @@ def main(handed: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    compile_file(sys.argv[1])

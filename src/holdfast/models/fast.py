@@ -72,7 +72,7 @@ class FastModel(FastVersion):
         self.notes: list[str] = []
         # how far a lead may be off: twice what it is on these images; closer calls are the model's own
         self.error = 2 * max(_compare(model, net, self.images) for net in (self.plain, self.with_gradients))
-        self.scale = self._found_scale(self.images)
+        self.scale = self._largest_scale(self.images)
         if speed == "compile":
             self._compile_now(min(width, len(images)))
         self.out_of_range.zero_()
@@ -165,7 +165,7 @@ class FastModel(FastVersion):
         self.out_of_range.add_((~logits.detach().isfinite().all(dim=1)).sum())
         return logits
 
-    def _found_scale(self, images: Tensor) -> float:
+    def _largest_scale(self, images: Tensor) -> float:
         """The largest scale at which no gradient overflows on these images, less some headroom."""
         for scale in SCALES:
             self.scale = scale
@@ -287,7 +287,7 @@ def folded(net: nn.Module) -> nn.Module:
 
 
 def fast_version(
-    model: TorchClassifier, images: Tensor, *, width: int, speed: Speed, said: Callable[[str], None]
+    model: TorchClassifier, images: Tensor, *, width: int, speed: Speed, report: Callable[[str], None]
 ) -> FastModel | None:
     """The fastest version of the model that works here; None where that is the model itself."""
     ways: tuple[Speed, ...] = (speed, "graph", "eager") if speed == "compile" else (speed,)
@@ -295,12 +295,12 @@ def fast_version(
         try:
             return FastModel(model, images, width=width, speed=way)
         except UnlikeError as error:
-            said(f"gradients stay in float32: in float16 {error}")
+            report(f"gradients stay in float32: in float16 {error}")
             return None
         except Exception as error:  # noqa: BLE001 - models are other people's code, and many cannot be captured
             if torch.cuda.is_available():
                 torch.cuda.synchronize()
-            said(f"no {way} version of this model: {type(error).__name__}: {str(error).splitlines()[0][:160]}")
+            report(f"no {way} version of this model: {type(error).__name__}: {str(error).splitlines()[0][:160]}")
     return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from holdfast.boards.board_text import NumberStyle, bounds_text, disagreement, missing_text, number_text
@@ -67,19 +67,19 @@ class BoardPage:
         return replace(self, plots=())
 
 
-def board_page(suite: Suite, store: SiteStore, *, spelled: Callable[[str], str]) -> BoardPage:
+def board_page(suite: Suite, store: SiteStore) -> BoardPage:
     """The board with what each of its cells rests on; damaged runs are left out."""
     try:
-        return _made(suite, store, spelled)
+        return _made(suite, store)
     except Unusable:
         store.without_damage()
-        return _made(suite, store, spelled)
+        return _made(suite, store)
 
 
-def _made(suite: Suite, store: SiteStore, spelled: Callable[[str], str]) -> BoardPage:
-    shown = suite_board(suite, store, spelled=spelled)
+def _made(suite: Suite, store: SiteStore) -> BoardPage:
+    shown = suite_board(suite, store)
     listed = {name for entry in shown.entries for name in entry.names}
-    every = score_bases(suite, store, spelled=spelled) if shown.entries else {}
+    every = score_bases(suite, store) if shown.entries else {}
     measured = {model: basis for model, basis in every.items() if model in listed}
     imported = [scores for name in tables_of(suite) for scores in store.scores(name)]
     made = _Rows(suite, shown, measured, imported)
@@ -98,7 +98,7 @@ def _made(suite: Suite, store: SiteStore, spelled: Callable[[str], str]) -> Boar
     origins: dict[str, Words] = {f"{slug(suite.board_name)}/more/columns": details} if details else {}
     origins |= {made.place(model): _measured_origin(suite, model, basis) for model, basis in measured.items()}
     origins |= {made.place_of(scores): _imported_origin(suite, scores) for scores in imported}
-    return BoardPage(suite, shown, data, origins, tuple(plots_of(suite, shown, store, spelled=spelled)))
+    return BoardPage(suite, shown, data, origins, tuple(plots_of(suite, shown, store)))
 
 
 class _Rows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -88,7 +88,6 @@ def build_site(
     out: Path,
     *,
     own: Sequence[str] = (),
-    spelled: Callable[[str], str] = str,
     before: Path | None = None,
     is_live: bool = False,
 ) -> Site:
@@ -102,7 +101,7 @@ def build_site(
     site_folder.contents(out)
     site = Site(out, stamp(store))
     reading = SiteStore(store)
-    maker = _Maker(site, reading, own, _lenient(spelled), earlier, known, is_live)
+    maker = _Maker(site, reading, own, earlier, known, is_live)
     site.files = site_folder.write(maker.files(), out, reports=maker.reports).files
     site.lacks_files = reading.lacks_files
     return site
@@ -116,12 +115,11 @@ class _Maker:
         site: Site,
         store: SiteStore,
         own: Sequence[str],
-        spelled: Callable[[str], str],
         earlier: Path,
         known: site_folder.SiteContents,
         is_live: bool,
     ) -> None:
-        self.site, self.store, self.own, self.spelled = site, store, own, spelled
+        self.site, self.store, self.own = site, store, own
         self.earlier, self.known, self.is_live = earlier, known, is_live
         self.reports: dict[str, str] = {}
         self.has_plotly = _plotly() is not None
@@ -131,7 +129,7 @@ class _Maker:
         store.scores()
         for suite in self._suites():
             try:
-                site.boards.append(board_page(suite, store, spelled=self.spelled))
+                site.boards.append(board_page(suite, store))
             except HoldfastError as error:
                 site.failed[suite.title] = error.problem
         site.problems = store.problems
@@ -145,7 +143,7 @@ class _Maker:
             yield "build.json", json_text({"stamp": site.stamp}).encode()
 
     def _suites(self) -> Iterator[Suite]:
-        for suite in board_suites(self.store, own=self.own, spelled=self.spelled):
+        for suite in board_suites(self.store, own=self.own):
             if isinstance(suite, BrokenSuite):
                 self.site.failed[suite.name] = suite.problem
             else:
@@ -297,21 +295,6 @@ def _environment() -> jinja2.Environment:
     made = template_environment()
     made.globals.update(inline_json=inline_json, cell_text=cell_text)
     return made
-
-
-def _lenient(spelled: Callable[[str], str]) -> Callable[[str], str]:
-    """A scenario that this installation cannot name was not measured with it either: it stays as it is written."""
-    known: dict[str, str] = {}
-
-    def known_or_given(text: str) -> str:
-        if text not in known:
-            try:
-                known[text] = spelled(text)
-            except HoldfastError:
-                known[text] = text
-        return known[text]
-
-    return known_or_given
 
 
 def _json(about: Mapping[str, object], records: Sequence[Mapping[str, object]]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from holdfast.core.types import ModelCard
@@ -15,10 +14,8 @@ from holdfast.site.next_step import NextStep, next_step
 from holdfast.site.report_verdict import Verdict, verdict
 from holdfast.site.reproduce import Setup, Totals, setups, totals
 from holdfast.site.shown_samples import PICTURE_BYTES, ShownSample, picked
+from holdfast.site.sources import link
 from holdfast.site.statements import TOPICS, Statement, caution_statement, comparison_statement, statements
-
-ARXIV = re.compile(r"(?:arxiv:\s*)?(\d{4}\.\d{4,5})(?:v\d+)?", re.IGNORECASE)
-DOI = re.compile(r"(?:doi:\s*)?(10\.\d{4,9}/\S+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,16 +140,6 @@ def card_facts(card: ModelCard) -> tuple[tuple[str, str, str | None], ...]:
     if not card.differentiable:
         facts.append(("Gradients", "none: attacks that need them do not apply", None))
     return tuple(facts)
-
-
-def link(text: str) -> str | None:
-    """Where a paper can be read; None for anything that is not plainly an address, an arXiv number or a DOI."""
-    if text.startswith(("https://", "http://")):
-        return text
-    if match := ARXIV.fullmatch(text.strip()):
-        return f"https://arxiv.org/abs/{match[1]}"
-    match = DOI.fullmatch(text.strip())
-    return f"https://doi.org/{match[1]}" if match else None
 
 
 def _scores(results: ModelResults) -> dict[str, dict[str, list[MeasuredRun]]]:

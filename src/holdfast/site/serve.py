@@ -57,11 +57,10 @@ class Pages:
         store: Store,
         *,
         own: Sequence[str] = (),
-        spelling: Callable[[Store], Callable[[str], str]],
         told: Callable[[Site], None],
         pause: float = PAUSE,
     ) -> None:
-        self.store, self.own, self.spelling, self.told, self.pause = store, own, spelling, told, pause
+        self.store, self.own, self.told, self.pause = store, own, told, pause
         self._folder = temporary_folder("holdfast-site-")
         self._count = 0
         self._stop = threading.Event()
@@ -112,7 +111,6 @@ class Pages:
                 store,
                 folder,
                 own=self.own,
-                spelled=self.spelling(store),
                 before=old.folder if old else None,
                 is_live=True,
             )

@@ -6,11 +6,23 @@ import re
 
 ARXIV = re.compile(r"arxiv:\s*(\d{4}\.\d{4,5})", re.IGNORECASE)
 DOI = re.compile(r"doi:\s*(10\.\d{4,9}/[^\s,;<>\"']+)", re.IGNORECASE)
+ARXIV_ALONE = re.compile(r"(?:arxiv:\s*)?(\d{4}\.\d{4,5})(?:v\d+)?", re.IGNORECASE)
+DOI_ALONE = re.compile(r"(?:doi:\s*)?(10\.\d{4,9}/\S+)", re.IGNORECASE)
 
 
 def paper(source: str) -> str | None:
     """The address of the first paper a source names."""
-    if match := ARXIV.search(source):
-        return f"https://arxiv.org/abs/{match[1]}"
-    match = DOI.search(source)
-    return f"https://doi.org/{match[1]}" if match else None
+    return _address(ARXIV.search(source), DOI.search(source))
+
+
+def link(text: str) -> str | None:
+    """Where a paper can be read; None for anything that is not plainly an address, an arXiv number or a DOI."""
+    if text.startswith(("https://", "http://")):
+        return text
+    return _address(ARXIV_ALONE.fullmatch(text.strip()), DOI_ALONE.fullmatch(text.strip()))
+
+
+def _address(arxiv: re.Match[str] | None, doi: re.Match[str] | None) -> str | None:
+    if arxiv is not None:
+        return f"https://arxiv.org/abs/{arxiv[1]}"
+    return f"https://doi.org/{doi[1]}" if doi is not None else None

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from holdfast.core.errors import HoldfastError
 from holdfast.store.files import Damaged, Foreign
 from holdfast.store.footer import FOOTER_KEY, Footer, OtherFormat
-from holdfast.store.rows import SCHEMA, Rows, digest, is_named
+from holdfast.store.rows import SCHEMA, Rows, is_named, rows_digest
 
 SUFFIX = ".parquet"
 LARGEST = 1 << 26  # bytes of columns that a file may always claim
@@ -40,7 +40,7 @@ def decoded_rows(data: bytes, name: str, *, is_kept: bool = True) -> Rows:
         table = file.read()
         if not table.schema.equals(SCHEMA):  # the hint in a file at its Arrow types is under no seal
             table = table.cast(SCHEMA.with_metadata(table.schema.metadata))
-        is_sound = is_named(table, footer) and table.num_rows == footer.n and digest(table) == footer.digest
+        is_sound = is_named(table, footer) and table.num_rows == footer.n and rows_digest(table) == footer.digest
     except (HoldfastError, MemoryError):
         raise
     except NOT_PARQUET as error:

@@ -10,8 +10,8 @@ from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.json_text import json_text
 from holdfast.core.rounding import percent, shown
 from holdfast.store.footer import Footer
-from holdfast.store.reading import is_formula
 from holdfast.store.scores import FACT_PREFIX, TIDY, Scores, grid, tidy
+from holdfast.store.source_files import is_formula
 from holdfast.store.store import Store
 
 SPECIAL = {

@@ -52,7 +52,7 @@ class ShortReadError(OSError):
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class FileList:
     """Files below a folder: the stamp of each by name, and by printable name what is wrong with those left aside.
 
     A stamp changes whenever its file does.
@@ -104,7 +104,7 @@ class Files:
         """All bytes of a file."""
         if not self.is_local:
             return bytes(self.fs.cat_file(self.path(name)))
-        with _links_told(self.path(name)):
+        with _links_checked(self.path(name)):
             about = os.stat(self.path(name))  # noqa: PTH116 - as `size`
         if not stat.S_ISREG(about.st_mode):  # reading a pipe would wait for ever
             raise OSError(errno.EISDIR, NO_FILE)
@@ -116,7 +116,7 @@ class Files:
         """The last bytes of a file, all of it where it is shorter."""
         if not self.is_local:
             return bytes(self.fs.cat_file(self.path(name), start=-size))
-        with _links_told(self.path(name)), Path(self.path(name)).open("rb") as file:
+        with _links_checked(self.path(name)), Path(self.path(name)).open("rb") as file:
             whole = os.fstat(file.fileno()).st_size
             file.seek(max(0, whole - size))
             data = file.read()
@@ -134,9 +134,9 @@ class Files:
         """Complete files below a folder, as names relative to the root, sorted."""
         return sorted(self.listing(folder, suffix).stamps)
 
-    def listing(self, folder: str, suffix: str) -> Listing:
+    def listing(self, folder: str, suffix: str) -> FileList:
         """What is below a folder, each file with its stamp; one listing, however many files."""
-        found = Listing()
+        found = FileList()
         if self._is_file(folder):
             found.odd[folder] = "it is a file, not a folder"
             return found
@@ -268,7 +268,7 @@ def _entry_stamp(entry: os.DirEntry[str]) -> str | None:
 
 
 @contextlib.contextmanager
-def _links_told(path: str) -> Iterator[None]:
+def _links_checked(path: str) -> Iterator[None]:
     """A link that leads nowhere is no file that is gone: it stays, and is told."""
     try:
         yield

@@ -38,16 +38,16 @@ class Gallery(NamedTuple):
     rows: str | None
 
 
-def to_parquet(run: str, rows: str, pictures: Sequence[Picture]) -> bytes:
+def gallery_to_parquet(run: str, rows: str, pictures: Sequence[Picture]) -> bytes:
     columns = {name: [getattr(picture, name) for picture in pictures] for name in Picture._fields}
-    about = {"run": run, "rows": rows, "digest": digest(run, rows, pictures)}
+    about = {"run": run, "rows": rows, "digest": gallery_digest(run, rows, pictures)}
     table = pa.table(columns, schema=SCHEMA.with_metadata({KEY: json.dumps(about).encode()}))
     sink = io.BytesIO()
     pq.write_table(table, sink, compression="zstd")
     return sink.getvalue()
 
 
-def from_parquet(data: bytes, name: str, run: str) -> Gallery:
+def gallery_from_parquet(data: bytes, name: str, run: str) -> Gallery:
     """The pictures of a run; `Damaged` where they are not those that were written."""
     try:
         table = pq.read_table(io.BytesIO(data))
@@ -58,7 +58,7 @@ def from_parquet(data: bytes, name: str, run: str) -> Gallery:
         if not metadata:  # as versions before the seal wrote it
             return Gallery(pictures, None)
         about = json.loads(metadata[KEY])
-        is_sound = about["run"] == run and about["digest"] == digest(run, about["rows"], pictures)
+        is_sound = about["run"] == run and about["digest"] == gallery_digest(run, about["rows"], pictures)
     except (HoldfastError, MemoryError):
         raise
     except NOT_PARQUET as error:
@@ -68,7 +68,7 @@ def from_parquet(data: bytes, name: str, run: str) -> Gallery:
     return Gallery(pictures, str(about["rows"]))
 
 
-def digest(run: str, rows: str, pictures: Iterable[Picture]) -> str:
+def gallery_digest(run: str, rows: str, pictures: Iterable[Picture]) -> str:
     """Covers the run, its rows, and every picture."""
     summed = hashlib.sha256(json.dumps([run, rows]).encode())
     for picture in pictures:

@@ -11,7 +11,7 @@ import numpy as np
 from holdfast.core.errors import Misuse, unknown
 from holdfast.core.table import Table
 from holdfast.store.decoding import row_name
-from holdfast.store.scores import Scores, file_name, from_tidy, tidy, to_parquet
+from holdfast.store.scores import Scores, from_tidy, scores_file_name, scores_to_parquet, tidy
 from holdfast.store.store import Store
 
 FORMAT = "format"  # the fact of a run that names the format it was imported from
@@ -42,10 +42,10 @@ def keep(store: Store, imported: Sequence[Scores], *, replace: bool = False) -> 
     Files of one benchmark stand beside each other where no number is in both. The same numbers with more facts about
     their models are kept with those.
     """
-    others = [versions(store, scores) for scores in imported]
+    others = [other_versions(store, scores) for scores in imported]
     for scores, found in zip(imported, others, strict=True):
         if found and not replace:
-            known = "; ".join(f"{name_of(one)}, from {one.origin}" for one in found)
+            known = "; ".join(f"{import_name(one)}, from {one.origin}" for one in found)
             raise Misuse(
                 f"`{scores.benchmark}` is in this store in another version: {known}",
                 hint="--replace puts the new one in its place; `holdfast import --remove NAME` removes one",
@@ -53,7 +53,7 @@ def keep(store: Store, imported: Sequence[Scores], *, replace: bool = False) -> 
     return [_kept(store, *pair, replace=replace) for pair in zip(imported, others, strict=True)]
 
 
-def versions(store: Store, scores: Scores) -> list[Scores]:
+def other_versions(store: Store, scores: Scores) -> list[Scores]:
     """Other imported files that have a number for the same model and setting of the same benchmark."""
     there = store.scores(scores.benchmark)
     return [one for one in there if one.key != scores.key and shared_cells(one.table, scores.table)]
@@ -66,11 +66,11 @@ def _kept(store: Store, scores: Scores, others: Sequence[Scores], *, replace: bo
         store.add_scores(scores)
     elif (facts := _joined(same, scores, replace=replace)) != _facts(same.table):
         made = changed(scores, table=changed(scores.table, facts=facts))
-        store.files.write(file_name(made), to_parquet(made))
+        store.files.write(scores_file_name(made), scores_to_parquet(made))
         state = "facts changed"
     for one in others:  # last: a failure above leaves what was there
-        store.files.remove(file_name(one))
-    return Kept(scores, state, tuple(name_of(one) for one in others))
+        store.files.remove(scores_file_name(one))
+    return Kept(scores, state, tuple(import_name(one) for one in others))
 
 
 def imports(store: Store) -> list[Import]:
@@ -79,7 +79,7 @@ def imports(store: Store) -> list[Import]:
     for one in store.scores():
         table = one.table
         shape = (len(table.models), len(table.settings))
-        found.append(Import(name_of(one), one.benchmark, *shape, str(one.origin or ""), (file_name(one),)))
+        found.append(Import(import_name(one), one.benchmark, *shape, str(one.origin or ""), (scores_file_name(one),)))
     runs: dict[str, list[str]] = {}
     models: dict[str, set[str]] = {}
     scenarios: dict[str, set[str]] = {}
@@ -117,17 +117,17 @@ def together(files: Sequence[Scores]) -> Scores:
     for i, one in enumerate(files):
         for other in files[:i]:
             if shared_cells(one.table, other.table):
-                known = "; ".join(f"{name_of(each)}, from {each.origin}" for each in files)
+                known = "; ".join(f"{import_name(each)}, from {each.origin}" for each in files)
                 raise Misuse(
                     f"two imported files have numbers for the same models of `{one.benchmark}`: {known}",
-                    hint=f"keep one: `holdfast import --remove {name_of(other)}`, or import it again with --replace",
+                    hint=f"keep one: `holdfast import --remove {import_name(other)}`, or --replace it",
                 )
     records = [record for one in files for record in tidy(one)]
     facts = {model: dict(known) for one in files for model, known in one.table.facts.items()}
     return from_tidy(records, facts)
 
 
-def name_of(scores: Scores) -> str:
+def import_name(scores: Scores) -> str:
     """The name of one file of imported scores: its benchmark and its key."""
     return f"{scores.benchmark}.{scores.key}"
 

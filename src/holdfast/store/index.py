@@ -46,7 +46,7 @@ SCHEMA = pa.schema(
 )
 
 
-class Entry(NamedTuple):
+class IndexEntry(NamedTuple):
     """The footer of a file, and the stamp the file had when it was read."""
 
     stamp: str
@@ -62,14 +62,14 @@ class Index:
 
     def __init__(self, files: Files, folder: str, suffix: str, read: Callable[[str], Footer]) -> None:
         self.files, self.folder, self.suffix, self.read = files, folder, suffix, read
-        self.known: dict[str, Entry] | None = None
+        self.known: dict[str, IndexEntry] | None = None
         self.families: dict[str, list[str]] | None = None
         self.left_aside: dict[str, tuple[str, Unusable]] = {}
         self.problem: str | None = None
         self.unwritten = 0
         self.listed = self.took = 0.0
 
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, IndexEntry]:
         """Every sound file's entry, up to date."""
         if self.known is None:
             self.known = self._kept()
@@ -98,7 +98,7 @@ class Index:
         if self.known is None:
             return
         with contextlib.suppress(HoldfastError, OSError):
-            self.known[name] = Entry(self.files.stamp(name), footer)
+            self.known[name] = IndexEntry(self.files.stamp(name), footer)
             self._join(name, self.known[name])
             self.unwritten += 1
 
@@ -107,7 +107,7 @@ class Index:
         if self.known is not None and self.known.pop(name, None) is not None:
             self.unwritten += 1
 
-    def _follow(self, stamps: dict[str, str], known: dict[str, Entry]) -> None:
+    def _follow(self, stamps: dict[str, str], known: dict[str, IndexEntry]) -> None:
         for name in known.keys() - stamps.keys():
             self.drop(name)
         self.left_aside = {  # what could not be read is tried again
@@ -122,7 +122,7 @@ class Index:
         ]
         for name, footer in zip(other, self._read(other), strict=True):
             if isinstance(footer, Footer):
-                known[name] = Entry(stamps[name], footer)
+                known[name] = IndexEntry(stamps[name], footer)
                 self._join(name, known[name])
                 self.unwritten += 1
                 continue
@@ -149,14 +149,14 @@ class Index:
         with ThreadPoolExecutor(READERS) as pool:
             yield from pool.map(one, names)
 
-    def _join(self, name: str, entry: Entry) -> None:
+    def _join(self, name: str, entry: IndexEntry) -> None:
         if self.families is not None:
             self.families.setdefault(entry.footer.family, []).append(name)
 
-    def _kept(self) -> dict[str, Entry]:
+    def _kept(self) -> dict[str, IndexEntry]:
         """What was written, nothing where it cannot be used: damaged, edited, or of another version."""
         try:
-            kept = decoded(self.files.read(NAME))
+            kept = index_from_bytes(self.files.read(NAME))
         except FileNotFoundError:
             return {}
         except (Unusable, OSError, MemoryError) as error:
@@ -166,14 +166,14 @@ class Index:
             gc.freeze()
         return kept
 
-    def _write(self, known: dict[str, Entry]) -> None:
+    def _write(self, known: dict[str, IndexEntry]) -> None:
         # a store that cannot be written to can still be read; so can one whose footers fit no table
         with contextlib.suppress(HoldfastError, OSError, pa.ArrowException, ValueError, OverflowError, MemoryError):
-            self.files.write(NAME, encoded(known))
+            self.files.write(NAME, index_to_bytes(known))
         self.unwritten = 0
 
 
-def encoded(known: Mapping[str, Entry]) -> bytes:
+def index_to_bytes(known: Mapping[str, IndexEntry]) -> bytes:
     """The index as a file, under its seal."""
     footers = [entry.footer for entry in known.values()]
     columns = [pa.array(known, pa.string()), pa.array([entry.stamp for entry in known.values()], pa.string())]
@@ -187,7 +187,7 @@ def encoded(known: Mapping[str, Entry]) -> bytes:
     return before + hashlib.sha256(data).hexdigest().encode() + after
 
 
-def decoded(data: bytes) -> dict[str, Entry]:
+def index_from_bytes(data: bytes) -> dict[str, IndexEntry]:
     """The entries of an index; nothing where another version wrote it. `Damaged` where it is not as it was written."""
     try:
         about = pq.read_metadata(io.BytesIO(data)).metadata or {}
@@ -200,7 +200,7 @@ def decoded(data: bytes) -> dict[str, Entry]:
             return {}
         names, stamps = table.column("name").to_pylist(), table.column("stamp").to_pylist()
         with _uncollected():
-            return dict(zip(names, map(Entry, stamps, footers_in(table)), strict=True))
+            return dict(zip(names, map(IndexEntry, stamps, footers_in(table)), strict=True))
     except (HoldfastError, MemoryError):
         raise
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.core.errors import Misuse
-from holdfast.store.reading import Source, Unreadable, beside, opened
+from holdfast.store.source_files import BadFile, Source, beside, opened
 
 TYPES, COARSER = "model_types_map", "mapper"
 MOST = 100_000  # models that a loop may name
@@ -57,9 +57,7 @@ def types_beside(path: Path) -> Typed:
 def _from_json(source: Source) -> dict[str, ModelType]:
     content = source.json()
     if not isinstance(content, dict) or not content:
-        raise Unreadable(
-            f"{source.path} holds no types", hint='{"model": {"nat": "STANDARD"}} or {"model": "STANDARD"}'
-        )
+        raise BadFile(f"{source.path} holds no types", hint='{"model": {"nat": "STANDARD"}} or {"model": "STANDARD"}')
     made = {}
     for model, said in content.items():
         if isinstance(said, str):
@@ -67,7 +65,7 @@ def _from_json(source: Source) -> dict[str, ModelType]:
         elif isinstance(said, dict) and isinstance(said.get("nat"), str):
             made[model] = ModelType(said["nat"], str(said.get("fine", "")))
         else:
-            raise Unreadable(f"{source.path} gives no type `nat` for `{model}`")
+            raise BadFile(f"{source.path} gives no type `nat` for `{model}`")
     return made
 
 
@@ -75,7 +73,7 @@ def _from_python(source: Source) -> dict[str, ModelType]:
     try:
         module = ast.parse(source.text())
     except (SyntaxError, ValueError, RecursionError) as error:
-        raise Unreadable(f"{source.path} is no Python file: {error}", hint="fetch it again") from error
+        raise BadFile(f"{source.path} is no Python file: {error}", hint="fetch it again") from error
     fine: dict[str, str] = {}
     coarser: dict[str, str] = {}
     for node in module.body:
@@ -88,9 +86,7 @@ def _from_python(source: Source) -> dict[str, ModelType]:
         elif isinstance(node, ast.Assign) and _is_item(node.targets[0]):
             fine[_text(_index(node.targets[0]), {}, source)] = _member(node.value, source)
     if not fine:
-        raise Unreadable(
-            f"{source.path} assigns no dictionary to `{TYPES}`", hint="is it the testbed's model_types.py?"
-        )
+        raise BadFile(f"{source.path} assigns no dictionary to `{TYPES}`", hint="is it the testbed's model_types.py?")
     return {model: ModelType(coarser.get(kind, kind), kind) for model, kind in fine.items()}
 
 
@@ -152,9 +148,9 @@ def _member(node: ast.expr, source: Source) -> str:
     raise _odd(node, source)
 
 
-def _odd(node: ast.AST, source: Source) -> Unreadable:
+def _odd(node: ast.AST, source: Source) -> BadFile:
     line = getattr(node, "lineno", "?")
-    return Unreadable(
+    return BadFile(
         f"{source.path}, line {line}: types are read, not computed, and this is neither a name nor a type",
         hint='write them as JSON beside the results: {"model": "STANDARD"}',
     )

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from holdfast.core.errors import HoldfastError
-from holdfast.store.files import CannotRead, CannotWrite, Files, Foreign, Listing
+from holdfast.store.files import CannotRead, CannotWrite, FileList, Files, Foreign
 
 PAUSES = (0.05, 0.2, 0.6)  # seconds before each further try
 PATIENCE = 3  # operations in a row that fail for good; after them there are no pauses, for the disk is likely gone
@@ -43,7 +43,7 @@ class RetryingFiles(Files):
     def exists(self, name: str) -> bool:
         return self._reading(name, partial(super().exists, name))
 
-    def listing(self, folder: str, suffix: str) -> Listing:
+    def listing(self, folder: str, suffix: str) -> FileList:
         return self._reading(folder, partial(super().listing, folder, suffix))
 
     def leftovers(self) -> list[str]:
@@ -64,7 +64,7 @@ class RetryingFiles(Files):
         except (HoldfastError, FileNotFoundError):
             raise
         except Exception as error:  # filesystems are plug-ins: they raise what they like
-            problem = f"cannot read {name}: {said(error)}"
+            problem = f"cannot read {name}: {error_text(error)}"
             if isinstance(error, OSError) and error.errno in NO_FILE:
                 raise Foreign(problem, hint=MOVE) from error
             raise CannotRead(problem, hint=TRY_AGAIN) from error
@@ -79,7 +79,7 @@ class RetryingFiles(Files):
         except Exception as error:
             if isinstance(error, FileNotFoundError) and not missing_passes:
                 raise
-            raise CannotWrite(f"cannot {verb} {self.path(name)}: {said(error)}", hint=WRITABLE) from error
+            raise CannotWrite(f"cannot {verb} {self.path(name)}: {error_text(error)}", hint=WRITABLE) from error
 
     def _tried(self, action: Callable[[], Result], *, missing_passes: bool = False) -> Result:
         pauses = PAUSES if self.failed < PATIENCE else (0.0,) * len(PAUSES)
@@ -105,7 +105,7 @@ MOVE = "it is left aside: move it out of the store"
 WRITABLE = "is the store writable? what was finished before is kept"
 
 
-def said(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """An error of a filesystem in words."""
     if isinstance(error, MemoryError):
         return "out of memory"

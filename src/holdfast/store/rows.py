@@ -109,7 +109,7 @@ class Rows:
 
     @cached_property
     def digest(self) -> str:
-        return digest(self.table)
+        return rows_digest(self.table)
 
     @cached_property
     def confidence(self) -> NDArray[np.float64]:
@@ -216,7 +216,7 @@ def to_rows(predictions: Predictions, footer: Footer) -> Rows:
     return Rows(pa.table(columns, schema=SCHEMA), footer)
 
 
-def joined(pieces: Sequence[Rows], order: Sequence[str], footer: Footer) -> Rows:
+def joined_rows(pieces: Sequence[Rows], order: Sequence[str], footer: Footer) -> Rows:
     """The rows of several pieces in the given order of ids; a sample that stands in two pieces is taken once."""
     table = pa.concat_tables([piece.table for piece in pieces], promote_options="default").combine_chunks()
     place: dict[str, int] = {}
@@ -243,7 +243,7 @@ def is_named(table: pa.Table, footer: Footer) -> bool:
     return all(set(table.column(name).unique().to_pylist()) <= {text} for name, text in _names(footer).items())
 
 
-def digest(table: pa.Table) -> str:
+def rows_digest(table: pa.Table) -> str:
     """sha256 of what the rows say, independent of file layout, compression and the names of the run."""
     summed = hashlib.sha256()
     for name in SCHEMA.names:

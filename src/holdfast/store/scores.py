@@ -171,7 +171,7 @@ def grid(
     return Table(tuple(models), tuple(settings), values, numbers, facts or {}, sources or {}, source)
 
 
-class Cells(NamedTuple):
+class TableCells(NamedTuple):
     """The numbers of a table in a row: places of model and setting, value in its unit, and place among the sources."""
 
     model: NDArray[np.int64]
@@ -182,7 +182,7 @@ class Cells(NamedTuple):
     sources: list[str]
 
 
-def cells_of(scores: Scores) -> Cells:
+def cells_of(scores: Scores) -> TableCells:
     """Every number of a table, model by model."""
     table = scores.table
     model, setting = np.nonzero(~np.isnan(table.values))
@@ -205,7 +205,7 @@ def cells_of(scores: Scores) -> Cells:
     used, first, place_of = np.unique(source, return_index=True, return_inverse=True)
     order = np.argsort(first)
     texts = list(places)
-    return Cells(
+    return TableCells(
         model,
         setting,
         value,
@@ -242,13 +242,13 @@ def to_arrow(scores: Scores) -> pa.Table:
     return made.replace_schema_metadata({KEY: json.dumps(about, ensure_ascii=False).encode()})
 
 
-def to_parquet(scores: Scores) -> bytes:
+def scores_to_parquet(scores: Scores) -> bytes:
     sink = io.BytesIO()
     pq.write_table(to_arrow(scores), sink, compression="zstd")
     return sink.getvalue()
 
 
-def from_parquet(data: bytes, name: str, *, is_kept: bool = False) -> Scores:
+def scores_from_parquet(data: bytes, name: str, *, is_kept: bool = False) -> Scores:
     """Scores as they were kept; an error where they do not fit their digest, or the name that a store gives them."""
     try:
         made = pq.read_table(io.BytesIO(data))
@@ -266,12 +266,12 @@ def from_parquet(data: bytes, name: str, *, is_kept: bool = False) -> Scores:
         raise Damaged(f"{name} is not a whole file of scores: {error}", hint=AGAIN) from error
     if not is_sound:
         raise Damaged(f"{name} does not match its digest: it was changed or damaged after writing", hint=AGAIN)
-    if is_kept and name != file_name(scores):
-        raise Damaged(f"{name} holds the scores of {file_name(scores)}", hint=AGAIN)
+    if is_kept and name != scores_file_name(scores):
+        raise Damaged(f"{name} holds the scores of {scores_file_name(scores)}", hint=AGAIN)
     return scores
 
 
-def file_name(scores: Scores) -> str:
+def scores_file_name(scores: Scores) -> str:
     """Where a store keeps scores."""
     return f"{FOLDER}/{scores.benchmark}.{scores.key}{SUFFIX}"
 

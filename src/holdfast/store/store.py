@@ -28,19 +28,19 @@ from holdfast.store.decoding import SUFFIX, decoded_footer, decoded_rows, row_na
 from holdfast.store.files import CannotRead, Damaged, Foreign, Unusable
 from holdfast.store.footer import Footer
 from holdfast.store.galleries import Picture
-from holdfast.store.index import Entry, Index
+from holdfast.store.index import Index, IndexEntry
 from holdfast.store.retrying import PAUSES, TRY_AGAIN, RetryingFiles
-from holdfast.store.rows import Rows, joined
-from holdfast.store.scores import FOLDER, Scores, to_parquet
-from holdfast.store.scores import file_name as scores_name
-from holdfast.store.scores import from_parquet as scores_from
-from holdfast.store.verifying import Finding, findings
+from holdfast.store.rows import Rows, joined_rows
+from holdfast.store.scores import FOLDER, Scores, scores_to_parquet
+from holdfast.store.scores import scores_file_name as scores_name
+from holdfast.store.scores import scores_from_parquet as scores_from
+from holdfast.store.verifying import FileCheck, file_checks
 
 if TYPE_CHECKING:
     import duckdb
     import pandas as pd
 
-__all__ = ["SUFFIX", "Damaged", "Finding", "Picture", "Store"]
+__all__ = ["SUFFIX", "Damaged", "FileCheck", "Picture", "Store"]
 
 STATE = ".state"  # of a shard under way: a torch file of tensors
 TAIL = 1 << 16  # bytes: the end of a file that holds its footer, nearly always
@@ -99,7 +99,7 @@ class Store:
 
     def finish(self, pieces: Sequence[Rows], order: Sequence[str], footer: Footer) -> Rows:
         """Joins the pieces of a run into its one file of rows and drops the parts."""
-        rows = joined(pieces, order, footer)
+        rows = joined_rows(pieces, order, footer)
         self.files.write(row_name(footer.key), _encoded(rows.table))
         self.index.note(row_name(footer.key), rows.footer)
         try:
@@ -110,14 +110,14 @@ class Store:
 
     def add_pictures(self, key: str, pictures: Sequence[Picture], *, rows: str = "") -> None:
         """Keeps pictures of a run's samples; `rows` is the digest of the rows that they belong to."""
-        self.files.write(_gallery_name(key), galleries.to_parquet(key, rows, pictures))
+        self.files.write(_gallery_name(key), galleries.gallery_to_parquet(key, rows, pictures))
 
     def add_scores(self, scores: Scores) -> bool:
         """Keeps imported scores, written once: False where the same were there already."""
         name = scores_name(scores)
         if self._is_there(name, self.scores_in):
             return False
-        self.files.write(name, to_parquet(scores))
+        self.files.write(name, scores_to_parquet(scores))
         return True
 
     def add_rows(self, rows: Rows) -> bool:
@@ -234,9 +234,9 @@ class Store:
         kept = {key: self._usable(names) for key, names in by_key.items() if not self.files.exists(row_name(key))}
         return {key: rows for key, rows in kept.items() if rows}
 
-    def verify(self) -> list[Finding]:
+    def verify(self) -> list[FileCheck]:
         """Reads every file whole and checks it: against its digest, its name, and the rows that it was derived from."""
-        return findings(self)
+        return file_checks(self)
 
     # views
 
@@ -265,7 +265,7 @@ class Store:
 
     # inside
 
-    def _entries(self) -> dict[str, Entry]:
+    def _entries(self) -> dict[str, IndexEntry]:
         """The entries of the index; what it leaves aside is told where somebody listens."""
         found = self.index.entries()
         problems = [error for _, (_, error) in sorted(self.index.left_aside.items())]
@@ -353,7 +353,7 @@ class Store:
             return self._decoded(name, lambda data: decoded_footer(data, name))
 
     def gallery_in(self, name: str, key: str) -> galleries.Gallery:
-        return self._decoded(name, lambda data: galleries.from_parquet(data, name, key))
+        return self._decoded(name, lambda data: galleries.gallery_from_parquet(data, name, key))
 
     def scores_in(self, name: str) -> Scores:
         return self._decoded(name, lambda data: scores_from(data, name, is_kept=True))

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from holdfast.core.errors import Misuse
-from holdfast.store.reading import Unreadable
 from holdfast.store.scores import PER_HUNDRED, Imported, Scores
+from holdfast.store.source_files import BadFile
 
 SAY = "say what they are: --unit fraction, or --unit percent"
 EXACT = 12  # decimals: a fraction that was divided by a hundred and multiplied again
@@ -29,7 +29,7 @@ def refuse_unclear(values: Mapping[str, Sequence[float]], path: Path, *, where: 
     setting = unclear(values)
     if setting is not None:
         low, high = min(values[setting]), max(values[setting])
-        raise Unreadable(
+        raise BadFile(
             f"{path} gives no unit, and `{setting}` has values from {low:g} to {high:g}: fractions or percent?",
             hint=f"{SAY}{where}",
         )
@@ -65,7 +65,7 @@ def _from_fractions(scores: Scores, path: Path) -> Scores:
     shares = np.array([scores.unit(name) in PER_HUNDRED for name in table.settings], dtype=bool)
     values = np.where(shares, np.round(100 * table.values, EXACT), table.values)
     if (values[:, shares] > 1).any():
-        raise Unreadable(f"{path} has values above 1: they are no fractions", hint="leave --unit out, or say percent")
+        raise BadFile(f"{path} has values above 1: they are no fractions", hint="leave --unit out, or say percent")
     return replace(scores, table=replace(table, values=values))
 
 

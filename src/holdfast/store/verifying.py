@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class FileCheck:
     """What `verify` says of one file: `problem` is None when it is sound.
 
     A file with a problem is either damaged, or it was left aside: unreadable now, or not ours.
@@ -39,7 +39,7 @@ class Finding:
         return self.name == index.NAME or self.name.startswith(f"{galleries.FOLDER}/")
 
 
-def findings(store: Store) -> list[Finding]:
+def file_checks(store: Store) -> list[FileCheck]:
     """One finding per file; a file that is gone since it was listed is none."""
     footers: dict[str, Footer] = {}
     found = [_index(store)]  # as it is before anything here makes it again
@@ -51,7 +51,7 @@ def findings(store: Store) -> list[Finding]:
     return [finding for finding in found if finding is not None]
 
 
-def _rows(store: Store, folder: str, footers: dict[str, Footer]) -> Iterator[Finding]:
+def _rows(store: Store, folder: str, footers: dict[str, Footer]) -> Iterator[FileCheck]:
     listed = store.files.listing(folder, SUFFIX)
     yield from (_odd(name, why) for name, why in listed.odd.items())
     for name in sorted(listed.stamps):
@@ -64,7 +64,7 @@ def _rows(store: Store, folder: str, footers: dict[str, Footer]) -> Iterator[Fin
             continue
         footers[name] = rows.footer
         problem = None if _counts_fit(rows) else f"{name} miscounts its rows"
-        yield Finding(name, problem, len(rows), is_damaged=problem is not None)
+        yield FileCheck(name, problem, len(rows), is_damaged=problem is not None)
 
 
 def _counts_fit(rows: Rows) -> bool:
@@ -72,7 +72,7 @@ def _counts_fit(rows: Rows) -> bool:
     return said == (None, None, None) or said == tuple(rows.counts)
 
 
-def _galleries(store: Store) -> Iterator[Finding | None]:
+def _galleries(store: Store) -> Iterator[FileCheck | None]:
     listed = store.files.listing(galleries.FOLDER, SUFFIX)
     yield from (_odd(name, why) for name, why in listed.odd.items())
     for name in sorted(listed.stamps):
@@ -89,26 +89,26 @@ def _galleries(store: Store) -> Iterator[Finding | None]:
             problem: str | None = f"{name} has pictures of a run that is not in this store"
         else:
             problem = galleries.problem_with(gallery, name, rows=rows.footer.digest, ids=rows.ids)
-        yield Finding(name, problem, is_damaged=problem is not None)
+        yield FileCheck(name, problem, is_damaged=problem is not None)
 
 
-def _scores(store: Store) -> Iterator[Finding | None]:
+def _scores(store: Store) -> Iterator[FileCheck | None]:
     listed = store.files.listing(SCORES, SUFFIX)
     yield from (_odd(name, why) for name, why in listed.odd.items())
     for name in sorted(listed.stamps):
         try:
             store.scores_in(name)
-            yield Finding(name, None)
+            yield FileCheck(name, None)
         except FileNotFoundError:
             continue
         except Unusable as error:
             yield _unusable(name, error)
 
 
-def _index(store: Store) -> Finding | None:
+def _index(store: Store) -> FileCheck | None:
     """The seal of the index; None where there is none, or nothing is wrong with it so far."""
     try:
-        index.decoded(store.files.read(index.NAME))
+        index.index_from_bytes(store.files.read(index.NAME))
     except FileNotFoundError:
         return None
     except Unusable as error:
@@ -116,11 +116,11 @@ def _index(store: Store) -> Finding | None:
     return None
 
 
-def _entries(store: Store, footers: dict[str, Footer]) -> Finding | None:
+def _entries(store: Store, footers: dict[str, Footer]) -> FileCheck | None:
     """What the index says of each file beside the footer of the file itself."""
     try:
         data = store.files.read(index.NAME)
-        known = index.decoded(data) or _unsealed(data)
+        known = index.index_from_bytes(data) or _unsealed(data)
     except FileNotFoundError:
         return None
     except Unusable:  # said above
@@ -129,23 +129,23 @@ def _entries(store: Store, footers: dict[str, Footer]) -> Finding | None:
         if name in footers and entry.footer != footers[name]:
             is_stale = bool(entry.stamp) and entry.stamp != store.files.stamp(name)
             if not is_stale:  # a reader sees by the stamp that the file has changed since
-                return Finding(index.NAME, f"{index.NAME} says of {name} what its footer does not", is_damaged=True)
+                return FileCheck(index.NAME, f"{index.NAME} says of {name} what its footer does not", is_damaged=True)
     return None
 
 
-def _unsealed(data: bytes) -> dict[str, index.Entry]:
+def _unsealed(data: bytes) -> dict[str, index.IndexEntry]:
     """The entries of an index without a seal, by content: a version before wrote it, or an editor."""
     try:
         table = pq.read_table(io.BytesIO(data))
         names = table.column("name").to_pylist()
-        return {name: index.Entry("", footer) for name, footer in zip(names, index.footers_in(table), strict=True)}
+        return {name: index.IndexEntry("", footer) for name, footer in zip(names, index.footers_in(table), strict=True)}
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError):
         return {}  # of another version: no reader takes anything from it
 
 
-def _odd(name: str, why: str) -> Finding:
-    return Finding(name, f"cannot read {name}: {why}")
+def _odd(name: str, why: str) -> FileCheck:
+    return FileCheck(name, f"cannot read {name}: {why}")
 
 
-def _unusable(name: str, error: Unusable) -> Finding:
-    return Finding(name, error.problem, is_damaged=isinstance(error, Damaged))
+def _unusable(name: str, error: Unusable) -> FileCheck:
+    return FileCheck(name, error.problem, is_damaged=isinstance(error, Damaged))

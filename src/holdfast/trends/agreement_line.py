@@ -18,8 +18,8 @@ from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.rounding import percent
 from holdfast.core.types import Score, without_interval
-from holdfast.metrics.bootstrap_draws import draw_counts
-from holdfast.trends.bootstrap import fit_lines, percentiles
+from holdfast.metrics.bootstrap_draws import draw_counts, percentiles
+from holdfast.trends.bootstrap import fit_lines
 from holdfast.trends.dependence import Dependence, accuracies_if_kept, dependence, pairs_of
 from holdfast.trends.spaces import PROBIT, Floats, inside
 

@@ -10,8 +10,8 @@ from holdfast.core.errors import Misuse
 from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.table import Table
 from holdfast.core.types import Score
-from holdfast.metrics.bootstrap_draws import draw_counts
-from holdfast.trends.bootstrap import DRAWS, fit_planes, percentiles, sample_draws, scored, widened_confidence
+from holdfast.metrics.bootstrap_draws import draw_counts, percentiles
+from holdfast.trends.bootstrap import DRAWS, fit_planes, sample_draws, scored, widened_confidence
 from holdfast.trends.fits import Fit, as_columns
 from holdfast.trends.piecewise import Piecewise, Trend
 from holdfast.trends.robustness import conversion_rate, score_columns, upper_limit

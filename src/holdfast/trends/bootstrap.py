@@ -12,6 +12,7 @@ from scipy.stats import t as student
 from holdfast.core.errors import Misuse
 from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.types import Score
+from holdfast.metrics.bootstrap_draws import percentiles
 from holdfast.trends.spaces import Floats, inside
 
 DRAWS = 1000  # arXiv:2007.00644 draws its bands from 1,000 line fits
@@ -103,19 +104,6 @@ def correlations(x: Floats, y: Floats, weights: Floats | None = None) -> Floats:
         varied = (xx > 1e-20 * total) & (yy > 1e-20 * total)
         r = (weights @ (dx * dy) - sx * sy / total) / np.sqrt(xx * yy)
     return np.where(varied, np.clip(r, -1, 1), np.nan)
-
-
-def percentiles(drawn: Floats, *, confidence: float = CONFIDENCE) -> tuple[Floats, Floats]:
-    """The bounds that hold the middle of the draws, over the first axis; draws without a value are not counted."""
-    tail = (1 - confidence) / 2
-    known = np.isfinite(drawn)
-    if known.all():
-        low, high = np.quantile(drawn, [tail, 1 - tail], axis=0)
-        return low, high
-    nothing = ~known.any(axis=0)
-    kept = np.where(nothing, 0.0, np.where(known, drawn, np.nan))
-    low, high = np.where(nothing, np.nan, np.nanquantile(kept, [tail, 1 - tail], axis=0))
-    return low, high
 
 
 def widened_confidence(confidence: float, n: int, k: int) -> float:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from holdfast.core.errors import Misuse
 from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.table import Table
-from holdfast.metrics.bootstrap_draws import draw_counts
-from holdfast.trends.bootstrap import DRAWS, LineFits, fit_lines, percentiles, widened_confidence
+from holdfast.metrics.bootstrap_draws import draw_counts, percentiles
+from holdfast.trends.bootstrap import DRAWS, LineFits, fit_lines, widened_confidence
 from holdfast.trends.fits import Cut
 from holdfast.trends.spaces import LOGIT, Floats, Space, fractions, inside, on_edge, space_of
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -40,14 +41,7 @@ class R2Matrix(NamedTuple):
     def record(self) -> list[dict[str, object]]:
         """One record per cell."""
         return [
-            {
-                "kind": kind,
-                "shift": shift,
-                "r2": float(self.values[i, j]),
-                "low": float(self.low[i, j]),
-                "high": float(self.high[i, j]),
-                "n": int(self.n[i, j]),
-            }
+            {"kind": kind, "shift": shift, **_cell_record(self, "r2", i, j)}
             for i, kind in enumerate(self.kinds)
             for j, shift in enumerate(self.shifts)
         ]
@@ -67,15 +61,7 @@ class Matrix(NamedTuple):
     def record(self) -> list[dict[str, object]]:
         """One record per cell, with what to know before it is believed."""
         return [
-            {
-                "x": x,
-                "y": y,
-                self.measure: float(self.values[i, j]),
-                "low": float(self.low[i, j]),
-                "high": float(self.high[i, j]),
-                "n": int(self.n[i, j]),
-                "cautions": list(self.cautions(i, j)),
-            }
+            {"x": x, "y": y, **_cell_record(self, self.measure, i, j), "cautions": list(self.cautions(i, j))}
             for i, x in enumerate(self.x)
             for j, y in enumerate(self.y)
         ]
@@ -83,6 +69,11 @@ class Matrix(NamedTuple):
     def cautions(self, i: int, j: int) -> tuple[str, ...]:
         value = float(self.values[i, j])
         return cautions(int(self.n[i, j]), value if self.measure == "r2" else value**2)
+
+
+def _cell_record(made: R2Matrix | Matrix, measure: str, i: int, j: int) -> dict[str, object]:
+    bounds = {"low": float(made.low[i, j]), "high": float(made.high[i, j])}
+    return {measure: float(made.values[i, j]), **bounds, "n": int(made.n[i, j])}
 
 
 def matrix(
@@ -176,18 +167,8 @@ def r2_by_threshold(
 ) -> dict[float | None, R2Matrix]:
     """The same matrix as more and more weak models are left out; None is everybody."""
     names = None if models is None else list(models)
-    return {
-        least: r2_matrix(
-            table,
-            shifts,
-            accuracy=accuracy,
-            robustness=robustness,
-            space=space,
-            models=names,
-            least=least,
-        )
-        for least in thresholds
-    }
+    made = partial(r2_matrix, table, shifts, accuracy=accuracy, robustness=robustness, space=space, models=names)
+    return {least: made(least=least) for least in thresholds}
 
 
 def _in_space(values: Floats, space: Space, kind: str) -> Floats:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.table import Table
-from holdfast.metrics.bootstrap_draws import draw_counts
-from holdfast.trends.bootstrap import DRAWS, correlations, percentiles
+from holdfast.metrics.bootstrap_draws import draw_counts, percentiles
+from holdfast.trends.bootstrap import DRAWS, correlations
 from holdfast.trends.fits import ZeroPolicy, pearson
 from holdfast.trends.piecewise import Trend, fit_trend
 from holdfast.trends.robustness import effective_robustness

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from holdfast.attacks.perceptual import lpips_ball
 from holdfast.attacks.perceptual.lpips import distance, features, network_for
+from holdfast.attacks.perceptual.lpips_attack import ppgd
 from holdfast.attacks.perceptual.lpips_ball import RIDGE, LpipsBall
-from holdfast.attacks.perceptual.ppgd import ppgd
 from holdfast.attacks.success import is_within, is_wrong
 from holdfast.attacks.threat import Scene, scene_of
 from holdfast.core.errors import Misuse

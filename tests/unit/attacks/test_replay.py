@@ -56,7 +56,7 @@ def test_fixed_tensors_change_nothing(text: str) -> None:
     plain = attack(model, batch, Noise.of(0, batch.ids), width=64)
     model.fast = Twin(model)
     fixed = attack(model, batch, Noise.of(0, batch.ids), width=64)
-    assert model.fast.replays.made, "nothing went thfast fixed tensors, the test says nothing"
+    assert model.fast.replays.recordings, "nothing went thfast fixed tensors, the test says nothing"
     assert not model.fast.replays.refused
     torch.testing.assert_close(fixed.images, plain.images, rtol=0, atol=2e-5)
     assert torch.equal(model(fixed.images).argmax(1) != labels, model(plain.images).argmax(1) != labels)

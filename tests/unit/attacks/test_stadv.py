@@ -14,7 +14,7 @@ from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.objectives import margin
 from holdfast.attacks.recipes.adam import Adam
 from holdfast.attacks.threat import Scene
-from holdfast.attacks.threats.flow import Flow, places, sampled
+from holdfast.attacks.threats.flow import Flow, pixel_centres, sampled
 from holdfast.attacks.threats.smooth import SOFT, Smoothness, roughness
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
@@ -90,7 +90,7 @@ def test_no_pixel_looks_outside_the_image() -> None:
     images = noise(2, 1, 5, 7)
     where = Scene(images, torch.full((2,), 3.0))
     half = torch.tensor([7 / 2, 5 / 2]).view(2, 1, 1)
-    at = places(images) + Flow().project(where, 10 * (noise(2, 2, 5, 7) - 0.5)) * half
+    at = pixel_centres(images) + Flow().project(where, 10 * (noise(2, 2, 5, 7) - 0.5)) * half
     for axis, side in ((0, 7), (1, 5)):
         assert float(at[:, axis].min()) >= -0.5 - 1e-5
         assert float(at[:, axis].max()) <= side - 0.5 + 1e-5

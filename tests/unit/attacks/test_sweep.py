@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from holdfast.attacks.recipes.thresholds import Sweep, _splits, depth
+from holdfast.attacks.recipes.sweep import Sweep, _splits, depth
 from holdfast.core.errors import Misuse
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry

@@ -21,8 +21,8 @@ from holdfast.attacks.steps import Point
 from holdfast.attacks.threat import Scene, Threat, scene_of
 from holdfast.attacks.threats.balls import L1, L2, Ball, Linf
 from holdfast.attacks.threats.elastic import Elastic, smoothed
-from holdfast.attacks.threats.jpeg_threat import CHROMA, LUMA, Jpeg
-from holdfast.attacks.threats.snow_threat import Snow
+from holdfast.attacks.threats.jpeg_threat import CHROMA, LUMA, JpegThreat
+from holdfast.attacks.threats.snow_threat import SnowThreat
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
@@ -71,7 +71,7 @@ def test_settings_without_sense_are_refused() -> None:
     for text in ("fog-attack:steps=0", "elastic:share=0.0", "gabor-attack:density=0.0", "gabor-attack:density=1.5"):
         with pytest.raises(Misuse):
             built(text)
-    for threat in (Snow(), Jpeg(Linf())):
+    for threat in (SnowThreat(), JpegThreat(Linf())):
         with pytest.raises(HoldfastError, match="grey or colour images, these have 2 channels"):
             scene_for(threat, images_of(channels=2), 0.1)
 
@@ -210,7 +210,7 @@ def test_the_published_grid_places_pixels_by_another_rule_than_it_fetches_them()
 @pytest.mark.parametrize("ball", [Linf(), L2(), L1()], ids=lambda ball: ball.name)
 def test_half_a_variable_is_added_to_the_quantised_coefficients(ball: Ball) -> None:
     images = images_of(channels=1, height=16, width=24)
-    threat = Jpeg(ball)
+    threat = JpegThreat(ball)
     scene = scene_for(threat, images, 0.2)
     variable = threat.start(scene, NOISE, DRAW) * 0.5
     made = threat.render(scene, variable).double()
@@ -221,7 +221,7 @@ def test_half_a_variable_is_added_to_the_quantised_coefficients(ball: Ball) -> N
 
 def test_a_constant_of_chroma_colours_sixteen_pixels_square() -> None:
     images = torch.full((4, 3, 32, 32), 0.5)
-    threat = Jpeg(Linf())
+    threat = JpegThreat(Linf())
     variable = threat.identity(scene_for(threat, images, 1.0))
     blue, red = 1024, 1024 + 4 * 64  # the first coefficients of either plane
     variable[0, blue], variable[1, red] = 1.0, 1.0
@@ -236,7 +236,7 @@ def test_a_constant_of_chroma_colours_sixteen_pixels_square() -> None:
 
 def test_without_a_change_colour_keeps_its_luma_and_half_its_chroma() -> None:
     images = images_of(height=20, width=35)
-    threat = Jpeg(Linf())
+    threat = JpegThreat(Linf())
     scene = scene_for(threat, images, 0.0)
     made = threat.render(scene, threat.identity(scene))
     luma = torch.tensor([0.299, 0.587, 0.114]).view(3, 1, 1)
@@ -254,7 +254,7 @@ def test_without_a_change_colour_keeps_its_luma_and_half_its_chroma() -> None:
 def test_an_image_of_any_size_is_continued_by_its_last_rows_and_columns() -> None:
     images = images_of(height=20, width=35)
     padded = F.pad(images, (0, 13, 0, 12), mode="replicate")
-    threat = Jpeg(Linf())
+    threat = JpegThreat(Linf())
     scene, large = scene_for(threat, images, 0.3), scene_for(threat, padded, 0.3)
     variable = threat.start(scene, NOISE, DRAW)
     assert torch.equal(threat.render(scene, variable), threat.render(large, variable)[:, :, :20, :35])
@@ -262,7 +262,7 @@ def test_an_image_of_any_size_is_continued_by_its_last_rows_and_columns() -> Non
 
 @pytest.mark.parametrize("ball", [L2(), L1()], ids=lambda ball: ball.name)
 def test_no_coefficient_moves_by_more_than_two(ball: Ball) -> None:
-    threat = Jpeg(ball, 2.0)
+    threat = JpegThreat(ball, 2.0)
     scene = scene_for(threat, images_of(), 60.0)
     wild = 40 * NOISE.normal("wild", threat.shape(scene.images)).pow(3)
     inside = threat.project(scene, wild)

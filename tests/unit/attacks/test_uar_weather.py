@@ -14,9 +14,9 @@ from hypothesis.extra import numpy as hnp
 from torch import Tensor
 
 from holdfast.attacks.threat import Scene, Threat, scene_of
-from holdfast.attacks.threats.fog_threat import Fog
+from holdfast.attacks.threats.fog_threat import FogThreat
 from holdfast.attacks.threats.gabor import SIDE, Gabor, evened, kernels, spread
-from holdfast.attacks.threats.snow_threat import BUDGET, LATTICE, REACH, Snow, paled, streaks
+from holdfast.attacks.threats.snow_threat import BUDGET, LATTICE, REACH, SnowThreat, paled, streaks
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch
@@ -90,31 +90,31 @@ def test_a_plasma_covers_its_pixels_and_no_more(pixels: int, side: int) -> None:
 @pytest.mark.parametrize(("height", "width", "side"), [(32, 32, 64), (224, 224, 256), (28, 28, 64), (20, 40, 128)])
 def test_fog_takes_the_middle_of_a_map_of_the_published_size(height: int, width: int, side: int) -> None:
     """Over a black image of any radius nothing is seen but the clouds."""
-    scene = scene_for(Fog(), torch.zeros(4, 3, height, width), 10.0)
-    variable = Fog().start(scene, NOISE, DRAW)
+    scene = scene_for(FogThreat(), torch.zeros(4, 3, height, width), 10.0)
+    variable = FogThreat().start(scene, NOISE, DRAW)
     assert variable.shape == (4, side, side)
     clouds = stretched(plasma(variable, decay=2.0))
     top, left = (side - height) // 2, (side - width) // 2
     wanted = clouds[:, None, top : top + height, left : left + width].expand(-1, 3, -1, -1)
-    torch.testing.assert_close(Fog().render(scene, variable), wanted, rtol=0, atol=1e-6)
+    torch.testing.assert_close(FogThreat().render(scene, variable), wanted, rtol=0, atol=1e-6)
 
 
 @given(st.floats(0.0, 60.0))
 def test_fog_mixes_by_the_published_formula(radius: float) -> None:
     images = images_of()
-    scene = scene_for(Fog(), images, radius)
-    variable = Fog().start(scene, NOISE, DRAW)
-    clouds = Fog().render(scene_for(Fog(), torch.zeros_like(images), 1.0), variable)
+    scene = scene_for(FogThreat(), images, radius)
+    variable = FogThreat().start(scene, NOISE, DRAW)
+    clouds = FogThreat().render(scene_for(FogThreat(), torch.zeros_like(images), 1.0), variable)
     if radius == 0:
         clouds = torch.zeros_like(images)
     peak = images.amax(dim=(2, 3), keepdim=True)
     wanted = (255 * images + radius * clouds) / (255 * peak + radius)
-    torch.testing.assert_close(Fog().render(scene, variable), wanted, rtol=0, atol=2e-6)
+    torch.testing.assert_close(FogThreat().render(scene, variable), wanted, rtol=0, atol=2e-6)
 
 
 def test_a_black_channel_at_radius_zero_stays_black() -> None:
-    scene = scene_for(Fog(), torch.zeros(4, 3, 8, 8), 0.0)
-    assert not Fog().render(scene, Fog().identity(scene)).any()
+    scene = scene_for(FogThreat(), torch.zeros(4, 3, 8, 8), 0.0)
+    assert not FogThreat().render(scene, FogThreat().identity(scene)).any()
 
 
 # snow
@@ -170,13 +170,13 @@ def test_streaks_are_blurred_lines_of_the_published_kinds() -> None:
 
 def test_a_flake_falls_where_its_kind_has_its_lattice() -> None:
     images = torch.zeros(4, 1, 30, 41)
-    scene = scene_for(Snow(), images, 0.1)
+    scene = scene_for(SnowThreat(), images, 0.1)
     own = streaks(NOISE.scope("snow"), DRAW)
     for kind, (row, column) in enumerate(LATTICE):
-        variable = Snow().identity(scene)
+        variable = SnowThreat().identity(scene)
         assert variable.shape == (4, 7, 8, 11)
         variable[:, kind, 3, 5] = 0.1
-        fallen = Snow().render(scene, variable) - 0.125
+        fallen = SnowThreat().render(scene, variable) - 0.125
         y, x = 4 * 3 + row, 4 * 5 + column
         seen = fallen[:, 0, y - REACH : y + REACH + 1, x - REACH : x + REACH + 1]
         torch.testing.assert_close(seen, 0.1 * own[:, kind], rtol=0, atol=1e-6)
@@ -184,10 +184,10 @@ def test_a_flake_falls_where_its_kind_has_its_lattice() -> None:
 
 
 def test_half_a_flake_is_worth_a_sixteenth() -> None:
-    scene = scene_for(Snow(), torch.zeros(4, 1, 32, 32), 0.1)
+    scene = scene_for(SnowThreat(), torch.zeros(4, 1, 32, 32), 0.1)
     full = torch.zeros(4, 7, 8, 8)
     full[:, 2, 4, 4] = 0.1
-    whole, half = (Snow().render(scene, variable) - 0.125 for variable in (full, full / 2))
+    whole, half = (SnowThreat().render(scene, variable) - 0.125 for variable in (full, full / 2))
     torch.testing.assert_close(half, whole / 16, rtol=0, atol=1e-6)
 
 
@@ -200,13 +200,13 @@ def test_snow_is_projected_to_the_nearest_that_keeps_the_budget(moved: np.ndarra
     """Blocks of 8 x 3 and 1 x 3 flakes. The optimality condition holds against any other flakes that keep it."""
     target = torch.from_numpy(moved)
     scene = Scene(torch.zeros(1, 1, 36, 12, dtype=torch.float64), torch.tensor([radius], dtype=torch.float64))
-    nearest = Snow().project(scene, target)
+    nearest = SnowThreat().project(scene, target)
     assert float(nearest.min()) >= 0
     assert float(nearest.max()) <= radius * (1 + 1e-6)
     for block in (nearest[:, :, :8], nearest[:, :, 8:]):
         assert float(block.mean(dim=(2, 3)).max()) <= BUDGET * radius * (1 + 1e-6)
-    assert float(Snow().size(scene, nearest)) <= radius * (1 + 1e-6)
-    other = Snow().project(scene.take(torch.zeros(5, dtype=torch.int64)), radius * WILD)
+    assert float(SnowThreat().size(scene, nearest)) <= radius * (1 + 1e-6)
+    other = SnowThreat().project(scene.take(torch.zeros(5, dtype=torch.int64)), radius * WILD)
     assert float(((target - nearest) * (other - nearest)).flatten(1).sum(1).max()) <= 1e-5
 
 
@@ -215,8 +215,8 @@ def test_the_size_of_snow_is_the_smallest_radius_that_allows_it() -> None:
     variable[0, 1, 2, 3] = 0.3  # one bright flake
     variable[1, 4] = 0.1  # half as many again as the budget allows at its brightness
     scene = Scene(torch.zeros(2, 1, 32, 32), torch.ones(2))
-    torch.testing.assert_close(Snow().size(scene, variable), torch.tensor([0.3, 0.1 / BUDGET]))
-    assert torch.equal(Snow().project(scene.within(torch.tensor([0.301, 0.501])), variable), variable)
+    torch.testing.assert_close(SnowThreat().size(scene, variable), torch.tensor([0.3, 0.1 / BUDGET]))
+    assert torch.equal(SnowThreat().project(scene.within(torch.tensor([0.301, 0.501])), variable), variable)
 
 
 def test_snow_attacks_what_only_paling_sets_right(wrap_mean: TorchClassifier) -> None:

@@ -26,7 +26,7 @@ from holdfast.metrics.stability import stability
 from holdfast.metrics.unpaired import unpaired
 from holdfast.store import Footer, Rows, Store
 from holdfast.store.footer import ChangeRecord
-from holdfast.store.importers import read
+from holdfast.store.importers import read_results
 from holdfast.store.published import published
 from holdfast.store.scores import Scores
 from holdfast.trends.testbed import standard_models
@@ -193,7 +193,7 @@ PRINTED_AND_PUBLIC = (
 @needs_files
 def test_ratios_of_the_public_multirobustbench_are_the_printed_ones(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
-    for scores in read("multirobustbench", FILES / "multirobustbench").scores:
+    for scores in read_results("multirobustbench", FILES / "multirobustbench").scores:
         store.add_scores(scores)
     entries = {entry.model: entry for entry in suite_board(load_suite("multirobustbench"), store).entries}
     compared = 0
@@ -355,7 +355,7 @@ def test_an_entry_may_lack_details(measured: Callable[..., Store]) -> None:
 
 @needs_files
 def test_lines_of_the_testbed_suite_are_those_of_its_public_results(tmp_path: Path) -> None:
-    (scores,) = read("imagenet-testbed", FILES / "imagenet-testbed").scores
+    (scores,) = read_results("imagenet-testbed", FILES / "imagenet-testbed").scores
     store = Store(str(tmp_path))
     store.add_scores(scores)
     suite = load_suite("imagenet-testbed")
@@ -375,7 +375,7 @@ def test_lines_of_the_testbed_suite_are_those_of_its_public_results(tmp_path: Pa
 @needs_files
 def test_effective_robustness_of_the_public_testbed_is_the_printed_one(tmp_path: Path) -> None:
     store, name = Store(str(tmp_path)), "imagenetv2-effective-robustness"
-    for scores in read("imagenet-testbed", FILES / "imagenet-testbed").scores:
+    for scores in read_results("imagenet-testbed", FILES / "imagenet-testbed").scores:
         store.add_scores(scores)
     entries = suite_board(load_suite("imagenet-testbed"), store).entries
     cells = [entry.cells[name] for entry in entries]
@@ -387,7 +387,7 @@ def test_effective_robustness_of_the_public_testbed_is_the_printed_one(tmp_path:
 @needs_files
 def test_averages_of_the_public_testbed_are_the_printed_ones(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
-    for scores in read("imagenet-testbed", FILES / "imagenet-testbed").scores:
+    for scores in read_results("imagenet-testbed", FILES / "imagenet-testbed").scores:
         store.add_scores(scores)
     entries = suite_board(load_suite("imagenet-testbed"), store).entries
     close = {"average-corruptions": 0, "average-pgd": 0}

@@ -45,7 +45,7 @@ def mapped(monkeypatch: pytest.MonkeyPatch) -> None:
 
     registry.entries("dataset")
     parameters = (module.Parameter("answers", str, module.REQUIRED, False),)
-    entry = module.Entry("dataset", "mapped", make, 1, "", (), parameters)
+    entry = module.Component("dataset", "mapped", make, 1, "", (), parameters)
     monkeypatch.setitem(registry.found["dataset"], "mapped", entry)
 
 

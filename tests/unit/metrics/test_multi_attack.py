@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.metrics.accuracy import worst_case
+from holdfast.metrics.averages import average_accuracy
 from holdfast.metrics.multi_attack import (
     CLEAN,
     Battery,
@@ -31,7 +33,6 @@ from holdfast.metrics.radius_curves import (
     accuracies_at,
     common_radius,
     radius_curve,
-    union_and_average,
 )
 from holdfast.metrics.stability import conditioned_stability, stability
 from holdfast.store import Footer, Rows
@@ -217,6 +218,6 @@ def test_a_radius_curve_never_rises(radii: list[float]) -> None:
 
 
 def test_union_is_at_most_the_average(rows_for: Callable[..., Rows]) -> None:
-    made = union_and_average([rows_for([True, True, False, False]), rows_for([True, False, True, False])])
-    assert (made.union.value, made.average.value) == (0.25, 0.5)
-    assert made.average.n == 4
+    runs = [rows_for([True, True, False, False]), rows_for([True, False, True, False])]
+    assert (worst_case(runs).value, average_accuracy(runs).value) == (0.25, 0.5)
+    assert average_accuracy(runs).n == 4

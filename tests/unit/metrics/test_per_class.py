@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 from holdfast.core.errors import Misuse
 from holdfast.core.intervals import wilson
 from holdfast.core.registry import registry
-from holdfast.metrics.balanced_accuracy import BalancedAccuracy
-from holdfast.metrics.majority_share import MajorityShare
 from holdfast.metrics.means import SampledValues, mean_over
-from holdfast.metrics.per_class_accuracy import PerClassAccuracy, per_class
+from holdfast.metrics.per_class_accuracy import BalancedAccuracy, MajorityShare, PerClassAccuracy, per_class
 from holdfast.store import Rows
 
 

@@ -23,7 +23,7 @@ from holdfast.metrics.along_ratios import (
     over_adversarial_ratio,
     over_shift_ratio,
 )
-from holdfast.metrics.averages import average_accuracy, degradation, mean_of, rounded
+from holdfast.metrics.averages import average_accuracy, difference, mean_of, rounded
 from holdfast.metrics.bootstrap_draws import resampled_sums
 from holdfast.metrics.calibration import (
     Brier,
@@ -76,7 +76,7 @@ def test_a_mean_lies_between_its_scores_and_has_no_interval_without_samples(coun
 
 
 def test_degradation_of_equal_scores_is_nothing() -> None:
-    made = degradation(score(0.5), score(0.5))
+    made = difference(score(0.5), score(0.5))
     assert made.value == 0
     assert made.low < 0 < made.high
 

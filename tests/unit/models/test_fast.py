@@ -94,7 +94,7 @@ def test_a_version_unlike_the_model_is_not_used() -> None:
     model, images, said = made(Fickle()), torch.rand(8, 1, 8, 8), []
     with pytest.raises(UnlikeError):
         FastModel(model, images, width=8, speed="eager")
-    assert fast_version(model, images, width=8, speed="eager", said=said.append) is None
+    assert fast_version(model, images, width=8, speed="eager", report=said.append) is None
     assert "gradients stay in float32" in said[0]
 
 
@@ -105,7 +105,7 @@ class Uncopied(Net):
 
 def test_a_model_that_cannot_be_copied_is_used_as_it_is_and_the_reason_is_told() -> None:
     said: list[str] = []
-    assert fast_version(made(Uncopied()), torch.rand(8, 1, 8, 8), width=8, speed="graph", said=said.append) is None
+    assert fast_version(made(Uncopied()), torch.rand(8, 1, 8, 8), width=8, speed="graph", report=said.append) is None
     assert any("no copies of this one" in text for text in said)
 
 

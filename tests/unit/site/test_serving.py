@@ -28,7 +28,7 @@ class Served:
 
     def __init__(self, store: Store, host: str = "127.0.0.1") -> None:
         self.told: list[Site] = []
-        self.pages = Pages(store, spelling=lambda _: str, told=self.told.append, pause=0.05)
+        self.pages = Pages(store, told=self.told.append, pause=0.05)
         self.bound = server(self.pages, host=host, port=0)
         self.port = int(self.bound.server_address[1])
         self.thread = threading.Thread(target=self.bound.serve_forever, args=(0.05,), daemon=True)
@@ -209,7 +209,7 @@ def test_whatever_fails_in_a_refresh_the_last_pages_stay_and_it_is_tried_again(
 ) -> None:
     store = Store(str(tmp_path / "store"))
     add(store, 0.9)
-    pages = Pages(store, spelling=lambda _: str, told=lambda _: None, pause=0.02)
+    pages = Pages(store, told=lambda _: None, pause=0.02)
     before, said, left = pages.built, [], [3]
     real = serve_module.build_site
 
@@ -241,7 +241,7 @@ def test_a_store_that_cannot_be_listed_for_a_while_keeps_its_pages(
     monkeypatch.setattr(retrying_module, "PAUSES", (0.0,))
     store = Store(str(tmp_path / "store"))
     add(store, 0.9)
-    pages = Pages(store, spelling=lambda _: str, told=lambda _: None, pause=0.02)
+    pages = Pages(store, told=lambda _: None, pause=0.02)
     try:
         gone = tmp_path / "elsewhere"
         (tmp_path / "store" / "rows").rename(gone)
@@ -270,7 +270,7 @@ def test_a_run_that_could_not_be_read_is_looked_for_again(tmp_path: Path, monkey
 
     monkeypatch.setattr(Files, "read", refused)
     monkeypatch.setattr(Files, "tail", refused)
-    pages = Pages(store, spelling=lambda _: str, told=lambda _: None, pause=0.02)
+    pages = Pages(store, told=lambda _: None, pause=0.02)
     try:
         assert "Input/output error" in (pages.built.folder / "index.html").read_text()
         monkeypatch.setattr(Files, "read", real[0])

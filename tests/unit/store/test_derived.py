@@ -19,8 +19,8 @@ from PIL import Image
 
 from holdfast.metrics.summary import lines
 from holdfast.store import Footer, Rows, Store
-from holdfast.store.galleries import Picture, is_png, to_parquet
-from holdfast.store.index import decoded, encoded
+from holdfast.store.galleries import Picture, gallery_to_parquet, is_png
+from holdfast.store.index import index_from_bytes, index_to_bytes
 from holdfast.store.published import published
 
 KEY = "k" * 20
@@ -113,8 +113,8 @@ def test_no_flipped_byte_of_the_index_changes_a_footer(store: Store) -> None:
 
 def test_an_index_is_read_as_it_was_written(store: Store) -> None:
     entries = store.index.entries()
-    assert decoded(encoded(entries)) == entries
-    assert decoded(encoded({})) == {}
+    assert index_from_bytes(index_to_bytes(entries)) == entries
+    assert index_from_bytes(index_to_bytes({})) == {}
 
 
 def test_an_index_of_a_version_without_seals_is_made_again_and_is_no_problem_unless_it_lies(store: Store) -> None:
@@ -134,7 +134,7 @@ def test_a_sealed_index_that_lies_is_found(store: Store) -> None:
     """As a faulty version of ours could write it."""
     (name, entry), *_ = store.index.entries().items()
     lie = entry._replace(footer=replace(entry.footer, right=11))
-    store.files.write("index.parquet", encoded({name: lie}))
+    store.files.write("index.parquet", index_to_bytes({name: lie}))
     assert "index.parquet says of" in problems(store)["index.parquet"]
 
 
@@ -271,7 +271,7 @@ def test_pictures_without_a_run_or_a_sample_or_a_png_are_told(store: Store) -> N
         ([Picture("s0", png(), b"hello")], KEY, "is no PNG"),
         ([Picture("s0", png()[:-20], png())], KEY, "is no PNG"),
     ):
-        store.files.write(f"gallery/{key}.parquet", to_parquet(key, digest, pictures))
+        store.files.write(f"gallery/{key}.parquet", gallery_to_parquet(key, digest, pictures))
         ((name, problem),) = problems(store).items()
         assert name == f"gallery/{key}.parquet"
         assert words in problem

@@ -15,7 +15,7 @@ from holdfast.core.types import ModelCard
 from holdfast.metrics.summary import line_of
 from holdfast.store import Footer
 from holdfast.store.footer import OtherFormat
-from holdfast.store.index import Entry, decoded, encoded
+from holdfast.store.index import IndexEntry, index_from_bytes, index_to_bytes
 
 ANY = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -39,8 +39,8 @@ def test_a_footer_of_odd_values_is_read_and_indexed_or_refused(
         footer = Footer.from_bytes(json.dumps(record | values).encode("utf-8", "surrogatepass"))
     except OtherFormat:
         return
-    entries = {"rows/a.parquet": Entry("stamp", footer)}
-    (back,) = decoded(encoded(entries)).values()
+    entries = {"rows/a.parquet": IndexEntry("stamp", footer)}
+    (back,) = index_from_bytes(index_to_bytes(entries)).values()
     assert back.footer == footer or "nan" in repr(footer)
     line_of(footer)
 

@@ -16,9 +16,9 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.table import table
 from holdfast.store import Store
 from holdfast.store.exporting import csv_text
-from holdfast.store.importers import read
-from holdfast.store.reading import is_formula
+from holdfast.store.importers import read_results
 from holdfast.store.scores import Scores, is_file_name
+from holdfast.store.source_files import is_formula
 
 OUTSIDE = [
     "../../x",
@@ -59,7 +59,7 @@ def test_folders_of_an_entry_cannot_name_a_path(tmp_path: Path) -> None:
     entry.parent.mkdir(parents=True)
     entry.write_text('{"name": "n", "dataset": "cifar10", "clean_acc": "90", "architecture": "a"}')
     with pytest.raises(HoldfastError):
-        read("robustbench", entry)
+        read_results("robustbench", entry)
 
 
 @given(st.text(max_size=30))
@@ -97,7 +97,7 @@ def test_an_export_of_odd_names_reads_back(tmp_path: Path) -> None:
     from holdfast.store.scores import tidy
 
     (tmp_path / "b.csv").write_text(csv_text(tidy(scores)))
-    (back,) = read("tidy", tmp_path / "b.csv").scores
+    (back,) = read_results("tidy", tmp_path / "b.csv").scores
     assert back.table.models == scores.table.models
     assert back.table.settings == ("-s",)
     assert np.array_equal(back.table.values, scores.table.values)

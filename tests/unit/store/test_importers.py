@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.metrics.accuracy import accuracy
-from holdfast.store.importers import formats, read
+from holdfast.store.importers import formats, read_results
 from holdfast.store.scores import Scores, tidy
 
 ROOT = Path(__file__).parents[3]
@@ -90,7 +90,7 @@ SMALL: dict[str, Callable[[Path], Path]] = {
 
 
 def only(format_name: str, path: Path) -> Scores:
-    (scores,) = read(format_name, path).scores
+    (scores,) = read_results(format_name, path).scores
     return scores
 
 
@@ -151,7 +151,7 @@ def test_a_leaderboard_takes_dataset_and_threat_from_its_name(tmp_path: Path) ->
     moved = tmp_path / "leaderboard.csv"
     moved.write_text(BOARD)
     with pytest.raises(HoldfastError, match="does not say dataset and threat"):
-        read("oodrobustbench", moved)
+        read_results("oodrobustbench", moved)
 
 
 def test_robustbench_entries_of_one_folder_are_one_benchmark(tmp_path: Path) -> None:
@@ -225,26 +225,26 @@ def test_a_wrong_file_says_what_is_wrong(
     tmp_path: Path, make: Callable[[Path, str], Path], name: str, text: str, problem: str
 ) -> None:
     with pytest.raises(HoldfastError) as caught:
-        read(name, make(tmp_path, text))
+        read_results(name, make(tmp_path, text))
     assert problem in caught.value.problem
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_a_missing_file_is_misuse(name: str, tmp_path: Path) -> None:
     with pytest.raises(Misuse, match="no file at"):
-        read(name, tmp_path / "nothing_leaderboard.csv")
+        read_results(name, tmp_path / "nothing_leaderboard.csv")
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     path.write_bytes(b"\xff\xfe\x00model")
     with pytest.raises(HoldfastError, match="is not text"):
-        read("tidy", path)
+        read_results("tidy", path)
 
 
 def test_an_unknown_format_suggests(tmp_path: Path) -> None:
     with pytest.raises(Misuse) as caught:
-        read("imagenet-testbet", tmp_path)
+        read_results("imagenet-testbet", tmp_path)
     assert "did you mean `imagenet-testbed`" in str(caught.value)
 
 
@@ -257,7 +257,7 @@ def predictions(folder: Path, said: object = (3, 8, 0), labels: tuple[int, ...] 
 
 
 def test_predictions_become_rows_with_the_ids_of_the_dataset(tmp_path: Path) -> None:
-    (rows,) = read("cifar10-1-predictions", predictions(tmp_path)).rows
+    (rows,) = read_results("cifar10-1-predictions", predictions(tmp_path)).rows
     assert rows.ids == ["v6-0000", "v6-0001", "v6-0002"]
     assert rows.correct.tolist() == [True, True, False]
     assert (rows.footer.model, rows.footer.scenario) == ("mine", "cifar10.1")
@@ -276,19 +276,19 @@ def test_predictions_become_rows_with_the_ids_of_the_dataset(tmp_path: Path) -> 
 )
 def test_wrong_predictions_say_what_is_wrong(tmp_path: Path, said: object, problem: str) -> None:
     with pytest.raises(HoldfastError, match=problem):
-        read("cifar10-1-predictions", predictions(tmp_path, said))
+        read_results("cifar10-1-predictions", predictions(tmp_path, said))
 
 
 def test_predictions_need_their_labels(tmp_path: Path) -> None:
     folder = predictions(tmp_path)
     (folder / "cifar10.1_v6_labels.npy").write_bytes(b"\x93NUMPY")
     with pytest.raises(HoldfastError, match="is no array of labels"):
-        read("cifar10-1-predictions", folder)
+        read_results("cifar10-1-predictions", folder)
     (folder / "cifar10.1_v6_labels.npy").unlink()
     with pytest.raises(Misuse, match="no labels"):
-        read("cifar10-1-predictions", folder)
+        read_results("cifar10-1-predictions", folder)
     with pytest.raises(Misuse, match="no folder model_predictions"):
-        read("cifar10-1-predictions", tmp_path / "model_predictions")
+        read_results("cifar10-1-predictions", tmp_path / "model_predictions")
 
 
 @needs_files
@@ -316,7 +316,7 @@ NINE |= {"AutoLinfAttack", "AutoL2Attack", "AutoL1Attack", "LPIPSAttack"}
 
 @needs_files
 def test_the_public_leaderboards_add_up_on_101_rows() -> None:
-    boards = read("oodrobustbench", FILES / "oodrobustbench").scores
+    boards = read_results("oodrobustbench", FILES / "oodrobustbench").scores
     rows = 0
     for scores in boards:
         table = scores.table
@@ -328,7 +328,7 @@ def test_the_public_leaderboards_add_up_on_101_rows() -> None:
 
 @needs_files
 def test_the_public_robustbench_and_timm_are_read_whole() -> None:
-    entries = read("robustbench", FILES / "robustbench" / "model_info").scores
+    entries = read_results("robustbench", FILES / "robustbench" / "model_info").scores
     assert sum(len(scores.table.models) for scores in entries) == 236
     scores = only("timm", FILES / "timm")
     assert len(scores.table.settings) == 16
@@ -337,7 +337,7 @@ def test_the_public_robustbench_and_timm_are_read_whole() -> None:
 
 @needs_files
 def test_the_public_predictions_are_30_models_on_three_sets() -> None:
-    rows = read("cifar10-1-predictions", FILES / "cifar10.1-predictions").rows
+    rows = read_results("cifar10-1-predictions", FILES / "cifar10.1-predictions").rows
     assert len(rows) == 90
     assert len({each.footer.model for each in rows}) == 30
     (wide,) = [each for each in rows if (each.footer.model, each.footer.scenario) == ("wrn_28_10", "cifar10")]

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.errors import Misuse
-from holdfast.store.importers import read
+from holdfast.store.importers import read_results
 from holdfast.store.model_types import ModelType, types_beside
-from holdfast.store.reading import Unreadable
+from holdfast.store.source_files import BadFile
 
 PYTHON = """from enum import Enum
 raise SystemExit("it was run")
@@ -47,7 +47,7 @@ def test_python_is_read_and_not_run(tmp_path: Path, place: str) -> None:
     assert found["small_2_epochs"] == ModelType("LOW", "LOW")
     assert found["late"].type == "STANDARD"
     assert "small_3_epochs" not in found
-    made = read("imagenet-testbed", tmp_path)
+    made = read_results("imagenet-testbed", tmp_path)
     assert made.notes == ()
     assert made.scores[0].table.fact("robust", "type") == "ROBUST_INTV"
     assert made.scores[0].table.fact("robust", "fine_type") == "LP_ADV"
@@ -68,10 +68,10 @@ def test_json_may_be_short_or_long_and_must_agree_with_python(tmp_path: Path) ->
 
 def test_missing_types_are_told(tmp_path: Path) -> None:
     bed(tmp_path)
-    (note,) = read("imagenet-testbed", tmp_path).notes
+    (note,) = read_results("imagenet-testbed", tmp_path).notes
     assert "no types beside robustness_top1s.csv" in note
     (tmp_path / "model_types.json").write_text('{"resnet50": "STANDARD"}')
-    assert read("imagenet-testbed", tmp_path).notes == ("2 of 3 models have no type, `robust` first",)
+    assert read_results("imagenet-testbed", tmp_path).notes == ("2 of 3 models have no type, `robust` first",)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_missing_types_are_told(tmp_path: Path) -> None:
 def test_what_would_have_to_be_computed_is_refused(tmp_path: Path, text: str) -> None:
     path = bed(tmp_path)
     (tmp_path / "model_types.py").write_text(text)
-    with pytest.raises(Unreadable):
+    with pytest.raises(BadFile):
         types_beside(path)
 
 
@@ -100,5 +100,5 @@ def test_what_would_have_to_be_computed_is_refused(tmp_path: Path, text: str) ->
 def test_json_that_is_no_map_of_types_is_refused(tmp_path: Path, text: str) -> None:
     path = bed(tmp_path)
     (tmp_path / "model_types.json").write_text(text)
-    with pytest.raises(Unreadable):
+    with pytest.raises(BadFile):
         types_beside(path)

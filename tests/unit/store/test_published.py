@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from holdfast.core.errors import Misuse
-from holdfast.store.importers import read
+from holdfast.store.importers import read_results
 from holdfast.store.published import FOLDER, benchmarks, published, settings, unread
 
 ROOT = Path(__file__).parents[3]
@@ -152,7 +152,7 @@ NOT_PUBLIC = {
 @pytest.mark.parametrize("name", BOARDS)
 def test_printed_boards_are_the_public_ones(name: str) -> None:
     """All six numbers of a printed row stand in one row of the public leaderboard, as far as they are printed."""
-    files = read("oodrobustbench", FILES / "oodrobustbench").scores
+    files = read_results("oodrobustbench", FILES / "oodrobustbench").scores
     (public,) = [scores for scores in files if scores.benchmark == name]
     names = [column for column in public.table.settings if column in published(name).table.settings]
     theirs = 100 * np.stack([public.table.column(column) for column in names], axis=1)
@@ -167,7 +167,7 @@ def test_printed_boards_are_the_public_ones(name: str) -> None:
 @needs_files
 def test_table_1_of_oodrobustbench_is_cut_off_not_rounded() -> None:
     name = "oodrobustbench-cifar10-linf"
-    files = read("oodrobustbench", FILES / "oodrobustbench").scores
+    files = read_results("oodrobustbench", FILES / "oodrobustbench").scores
     (public,) = [scores for scores in files if scores.benchmark == name]
     names = public.table.settings
     theirs = {
@@ -184,7 +184,7 @@ def test_table_1_of_oodrobustbench_is_cut_off_not_rounded() -> None:
 
 @needs_files
 def test_printed_accuracies_of_the_testbed_are_the_public_ones() -> None:
-    (public,) = read("imagenet-testbed", FILES / "imagenet-testbed").scores
+    (public,) = read_results("imagenet-testbed", FILES / "imagenet-testbed").scores
     table = published("imagenet-testbed").table
     theirs = dict(zip(public.table.models, public.table.column("val"), strict=True))
     for model, value in zip(table.models, table.column("imagenet"), strict=True):

@@ -180,7 +180,7 @@ def test_damage_is_moved_after_two_readings(store: Store, fail: Callable[..., Fa
 def test_no_memory_to_unpack_rows_is_a_fault(
     store: Store, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
-    monkeypatch.setattr(decoding_module, "digest", Failing(decoding_module.digest, error, float("inf")))
+    monkeypatch.setattr(decoding_module, "rows_digest", Failing(decoding_module.rows_digest, error, float("inf")))
     with pytest.raises(CannotRead, match="out of memory"):
         store.has(KEY)
     assert store.files.exists(NAME)

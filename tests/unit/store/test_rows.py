@@ -15,7 +15,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.types import Flag
 from holdfast.metrics.calibration import brier_terms, nll_terms
 from holdfast.store import Footer, Predictions, Rows
-from holdfast.store.rows import digest, joined, to_rows
+from holdfast.store.rows import joined_rows, rows_digest, to_rows
 
 
 def predictions(logits: np.ndarray, labels: np.ndarray, **more: object) -> Predictions:
@@ -164,10 +164,10 @@ def test_the_digest_knows_the_content_and_nothing_else(
             one.table.schema.field(column),
             [np.asarray([7, 7, 7], dtype=np.int32)],
         )
-        assert digest(changed) != one.footer.digest, column
+        assert rows_digest(changed) != one.footer.digest, column
     for column in ("reason", "id"):
         changed = one.table.set_column(one.table.schema.get_field_index(column), column, [["x", "y", "z"]])
-        assert digest(changed) != one.footer.digest, column
+        assert rows_digest(changed) != one.footer.digest, column
 
 
 def test_the_digest_does_not_depend_on_chunks(rows_for: Callable[..., Rows]) -> None:
@@ -175,17 +175,17 @@ def test_the_digest_does_not_depend_on_chunks(rows_for: Callable[..., Rows]) -> 
 
     whole = rows_for([True, False, True, True])
     chunked = pa.concat_tables([whole.table.slice(0, 1), whole.table.slice(1)])
-    assert digest(chunked) == whole.footer.digest
+    assert rows_digest(chunked) == whole.footer.digest
 
 
 def test_pieces_join_in_the_order_asked_for(rows_for: Callable[..., Rows], footer_for: Callable[..., Footer]) -> None:
     one = rows_for([True, False], ids=["b", "d"])
     other = rows_for([True, True], ids=["a", "d"])
-    together = joined([one, other], ["a", "b", "d"], footer_for())
+    together = joined_rows([one, other], ["a", "b", "d"], footer_for())
     assert together.ids == ["a", "b", "d"]
     assert together.correct.tolist() == [True, True, False], "of a sample that stands twice the first is taken"
     with pytest.raises(HoldfastError, match=r"1 of 2 samples have no row, `q` first"):
-        joined([one], ["b", "q"], footer_for())
+        joined_rows([one], ["b", "q"], footer_for())
 
 
 def test_a_footer_reads_back(footer_for: Callable[..., Footer]) -> None:

@@ -15,9 +15,9 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.json_text import json_text
 from holdfast.store import Store
 from holdfast.store.exporting import csv_text, escaped, latex_table, latex_text
-from holdfast.store.importers import read
+from holdfast.store.importers import read_results
 from holdfast.store.published import benchmarks, published
-from holdfast.store.scores import Scores, from_parquet, from_tidy, tidy, to_parquet
+from holdfast.store.scores import Scores, from_tidy, scores_from_parquet, scores_to_parquet, tidy
 
 
 def same(one: Scores, other: Scores) -> bool:
@@ -32,7 +32,7 @@ def same(one: Scores, other: Scores) -> bool:
 @pytest.mark.parametrize("name", benchmarks())
 def test_parquet_and_tidy_records_bring_a_table_back(name: str) -> None:
     scores = published(name)
-    again = from_parquet(to_parquet(scores), name)
+    again = scores_from_parquet(scores_to_parquet(scores), name)
     assert same(scores, again)
     assert again.key == scores.key
     assert again.table.facts == scores.table.facts
@@ -44,7 +44,7 @@ def test_an_exported_csv_imports_as_it_was(name: str, tmp_path: Path) -> None:
     scores = published(name)
     path = tmp_path / "out.csv"
     path.write_text(csv_text(tidy(scores)), encoding="utf-8")
-    (again,) = read("tidy", path).scores
+    (again,) = read_results("tidy", path).scores
     assert again.benchmark == name
     assert same(scores, again)
     assert json.loads(json_text(tidy(scores))) == tidy(scores)
@@ -65,7 +65,7 @@ def test_scores_are_kept_once(tmp_path: Path) -> None:
 
 def test_the_same_file_read_another_day_is_not_kept_twice(tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text("model,setting,value\na,b,50\n")
-    (today,) = read("tidy", tmp_path / "mine.csv").scores
+    (today,) = read_results("tidy", tmp_path / "mine.csv").scores
     assert today.origin is not None
     origin = replace(today.origin, date="2020-01-01")
     then = Scores(today.benchmark, replace(today.table, sources={("a", "b"): str(origin)}), today.units, origin)
@@ -103,7 +103,7 @@ def test_imported_rows_are_kept_once(tmp_path: Path) -> None:
     place.mkdir(parents=True)
     (place / "mine_predictions.json").write_text("[3, 8, 0]")
     np.save(tmp_path / "files" / "cifar10.1_v6_labels.npy", np.array([3, 8, 1]))
-    (rows,) = read("cifar10-1-predictions", tmp_path / "files").rows
+    (rows,) = read_results("cifar10-1-predictions", tmp_path / "files").rows
     store = Store(str(tmp_path / "store"))
     assert store.add_rows(rows)
     assert not store.add_rows(rows)

@@ -46,10 +46,10 @@ def test_a_card_tells_what_a_model_was_trained_on(
 
 
 def test_only_attacks_inside_a_radius_can_be_trained_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from holdfast.core.registry import Entry
+    from holdfast.core.registry import Component
 
     registry.entries("attack")
-    monkeypatch.setitem(registry.found["attack"], "odd", Entry("attack", "odd", lambda: object(), 1, "", (), ()))
+    monkeypatch.setitem(registry.found["attack"], "odd", Component("attack", "odd", lambda: object(), 1, "", (), ()))
     with pytest.raises(Misuse, match="cannot be trained on"):
         train(replace(QUICK, attack="odd"), out=tmp_path / "m.safetensors", device=CPU)
 

@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.core.errors import Misuse
 from holdfast.core.table import Table
+from holdfast.metrics.bootstrap_draws import percentiles
 from holdfast.trends.bands import (
     band,
     conversion_rate_score,
@@ -14,7 +15,6 @@ from holdfast.trends.bands import (
     refits,
     upper_limit_score,
 )
-from holdfast.trends.bootstrap import percentiles
 from holdfast.trends.column_fits import column_bands
 from holdfast.trends.fits import fit
 from holdfast.trends.matrices import KINDS, Shift, r2_by_threshold, r2_matrix

@@ -12,10 +12,11 @@ from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.objectives import Objective, margin
 from holdfast.attacks.perceptual.lpips import apart
 from holdfast.attacks.perceptual.lpips_attack import LAIDLAW, LpipsAttack, margin_to_one
-from holdfast.attacks.perceptual.lpips_ball import PROJECTION, LpipsBall, boxed
+from holdfast.attacks.perceptual.lpips_ball import PROJECTION, LpipsBall
 from holdfast.attacks.shapes import TINY, length, wide
 from holdfast.attacks.steps import Point, State
 from holdfast.attacks.threat import Scene, Threat
+from holdfast.attacks.threats.projections import boxed
 from holdfast.core.errors import Misuse
 from holdfast.core.registry import register
 from holdfast.core.types import Cost

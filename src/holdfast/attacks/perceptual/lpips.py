@@ -61,5 +61,5 @@ def apart(one: Tensor, other: Tensor) -> Tensor:
 def _flat(activations: Tensor) -> Tensor:
     # unlike that of a square root of a sum, the gradient of this is zero at zero, not NaN
     lengths: Tensor = torch.linalg.vector_norm(activations, dim=1, keepdim=True)
-    places = math.prod(activations.shape[2:])
-    return (activations / ((lengths + FLOOR) * math.sqrt(places))).flatten(1)
+    pixels = math.prod(activations.shape[2:])
+    return (activations / ((lengths + FLOOR) * math.sqrt(pixels))).flatten(1)

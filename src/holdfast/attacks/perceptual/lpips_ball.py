@@ -12,6 +12,7 @@ from torch import Tensor
 from holdfast.attacks.perceptual.lpips import Look, apart, features
 from holdfast.attacks.shapes import TINY, length, wide
 from holdfast.attacks.threat import Props, Scene, Threat
+from holdfast.attacks.threats.projections import boxed
 from holdfast.core.noise import Noise
 from holdfast.core.types import Cost
 
@@ -35,7 +36,7 @@ class PassCounts:
         self.keys, self.order = noise.keys.sort()
         self.forwards, self.backwards = torch.zeros_like(self.keys), torch.zeros_like(self.keys)
 
-    def places(self, noise: Noise) -> Tensor:
+    def rows(self, noise: Noise) -> Tensor:
         return self.order[torch.searchsorted(self.keys, noise.keys)]
 
 
@@ -46,10 +47,10 @@ class Memory:
         self.about: list[tuple[Tensor, int]] = []
         self.features: Tensor | None = None
 
-    def keep(self, scene: Scene, variable: Tensor, found: Tensor) -> None:
+    def keep(self, scene: Scene, variable: Tensor, seen: Tensor) -> None:
         # holding the tensors keeps their memory from being used again; the version tells whether they were written to
         self.about = [(tensor.detach(), tensor._version) for tensor in (scene.images, variable)]
-        self.features = found.detach()
+        self.features = seen.detach()
 
     def of(self, scene: Scene, variable: Tensor) -> Tensor | None:
         asked = (scene.images, variable)
@@ -83,10 +84,10 @@ class LpipsBall(Threat):
 
     def props(self, images: Tensor, noise: Noise, draw: Tensor) -> Props:
         """What the network sees in the clean images."""
-        places = torch.zeros_like(draw) if self.counts is None else self.counts.places(noise)
+        rows = torch.zeros_like(draw) if self.counts is None else self.counts.rows(noise)
         with torch.no_grad():
             seen = torch.cat([features(self.network, part) for part in torch.split(images, self.width)])
-        props = {"features": seen, "place": places}
+        props = {"features": seen, "row": rows}
         self.note(props, forwards=1)
         return props
 
@@ -117,15 +118,15 @@ class LpipsBall(Threat):
         if known is not None:
             return known
         self.note(scene.props, forwards=1)
-        found = features(self.network, self.render(scene, variable).clamp(0.0, 1.0))
-        self.memory.keep(scene, variable, found)
-        return found
+        seen = features(self.network, self.render(scene, variable).clamp(0.0, 1.0))
+        self.memory.keep(scene, variable, seen)
+        return seen
 
     def note(self, props: Props, *, forwards: int = 0, backwards: int = 0) -> None:
         """Enters passes of these samples."""
         if self.counts is not None:
-            self.counts.forwards[props["place"]] += forwards
-            self.counts.backwards[props["place"]] += backwards
+            self.counts.forwards[props["row"]] += forwards
+            self.counts.backwards[props["row"]] += backwards
 
     def project(self, scene: Scene, variable: Tensor) -> Tensor:
         """Newton steps on the distance, then halvings of the way back to the clean image for those still outside.
@@ -202,8 +203,3 @@ class LpipsBall(Threat):
             return work(scene, variable)
         rows = torch.split(torch.arange(len(variable), device=variable.device), self.width)
         return torch.cat([work(scene.take(part), variable[part]) for part in rows])
-
-
-def boxed(scene: Scene, change: Tensor) -> Tensor:
-    """The change cut so that the images stay valid."""
-    return change.clamp(-scene.images, 1.0 - scene.images)

@@ -22,7 +22,7 @@ from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.home import ROOT, data_home
 
 FOLDER = "lpips"
-CONVOLUTIONS = (0, 3, 6, 8, 10)  # places of the convolutions in `features`; an activation follows each
+CONVOLUTIONS = (0, 3, 6, 8, 10)  # indices of the convolutions in `features`; an activation follows each
 NESTED = ("model", "state_dict")
 PREFIXES = ("module.", "model.")
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet; the CIFAR AlexNet was trained with them too
@@ -30,7 +30,7 @@ CHANNELS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class AlexNetLayout:
     """An AlexNet without its weights: the first two kernels, how it pools, and the smallest image it takes."""
 
     kernels: tuple[int, int]
@@ -49,8 +49,8 @@ class Weights:
 
 
 LAYOUTS = (
-    Layout(kernels=(11, 5), stride=4, paddings=(2, 2), pool=(3, 2), smallest=31),
-    Layout(kernels=(3, 3), stride=2, paddings=(1, 1), pool=(2, 2), smallest=8),
+    AlexNetLayout(kernels=(11, 5), stride=4, paddings=(2, 2), pool=(3, 2), smallest=31),
+    AlexNetLayout(kernels=(3, 3), stride=2, paddings=(1, 1), pool=(2, 2), smallest=8),
 )
 KNOWN = {
     "alexnet": Weights("alexnet.pth", "https://download.pytorch.org/models/alexnet-owt-7be5be79.pth"),
@@ -66,7 +66,7 @@ class AlexNet(nn.Module):
     mean: Tensor
     std: Tensor
 
-    def __init__(self, layout: Layout, label: str = "alexnet") -> None:
+    def __init__(self, layout: AlexNetLayout, label: str = "alexnet") -> None:
         super().__init__()
         self.layout, self.label = layout, label
         (first, second), (outer, inner) = layout.kernels, layout.paddings
@@ -148,8 +148,8 @@ def _features_in(content: Any, path: Path) -> dict[str, Tensor]:
     for inside in insides:
         for prefix in ("", *PREFIXES):
             names = {
-                f"convolutions.{number}.{kind}": f"{prefix}features.{place}.{kind}"
-                for number, place in enumerate(CONVOLUTIONS)
+                f"convolutions.{number}.{kind}": f"{prefix}features.{index}.{kind}"
+                for number, index in enumerate(CONVOLUTIONS)
                 for kind in ("weight", "bias")
             }
             if isinstance(inside, Mapping) and all(isinstance(inside.get(theirs), Tensor) for theirs in names.values()):

@@ -25,7 +25,7 @@ from holdfast.core.types import Classifier
 MOST = 5
 TOKENS, MAPS = 3, 4  # dimensions
 
-Place = tuple[int, ...]
+Resolution = tuple[int, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -38,13 +38,13 @@ class Call:
     module: nn.Module
     name: str
     turn: int
-    inside: Place | None
-    out: Place | None = None
+    inside: Resolution | None
+    out: Resolution | None = None
     calls: list[Call] = field(default_factory=list)
 
-    def resolutions(self) -> set[Place]:
-        found = {place for call in self.calls for place in call.resolutions()}
-        return found | ({self.out} if self.out is not None else set())
+    def resolutions(self) -> set[Resolution]:
+        inner = {resolution for call in self.calls for resolution in call.resolutions()}
+        return inner | ({self.out} if self.out is not None else set())
 
     def parts(self) -> Iterator[Call]:
         chain = isinstance(self.module, nn.Sequential) and self.calls
@@ -93,8 +93,8 @@ def own_stages(model: Classifier, images: Tensor) -> Stages:
             hint="measure with another network: network=alexnet-cifar, or network=PATH to AlexNet's weights",
         )
     grey = torch.full_like(images[:1], 0.5) if len(images) else images.new_full((1, *images.shape[1:]), 0.5)
-    for place in (_place_of_map, _width_of_vector):
-        stages = _stages(_traced(model, net, grey, place))
+    for resolution in (_resolution_of_map, _width_of_vector):
+        stages = _stages(_traced(model, net, grey, resolution))
         if stages:
             return Stages(model, stages)
     raise HoldfastError(
@@ -104,18 +104,20 @@ def own_stages(model: Classifier, images: Tensor) -> Stages:
 
 
 def _stages(whole: Call) -> tuple[Call, ...]:
-    last: dict[Place, Call] = {}
-    weighty: set[Place] = set()
+    last: dict[Resolution, Call] = {}
+    weighty: set[Resolution] = set()
     for part in whole.parts():
         assert part.out is not None, "a part is a call that returned a map"
         last.pop(part.out, None)  # so that the order is that of the last ones
         last[part.out] = part
         if any(True for _ in part.module.parameters()):
             weighty.add(part.out)
-    return tuple(part for place, part in last.items() if place in weighty)[-MOST:]
+    return tuple(part for resolution, part in last.items() if resolution in weighty)[-MOST:]
 
 
-def _traced(model: Classifier, net: nn.Module, images: Tensor, place: Callable[[object], Place | None]) -> Call:
+def _traced(
+    model: Classifier, net: nn.Module, images: Tensor, resolution: Callable[[object], Resolution | None]
+) -> Call:
     """The tree of calls that one pass makes."""
     names = {module: name for name, module in net.named_modules()}
     turns: Counter[nn.Module] = Counter()
@@ -123,13 +125,13 @@ def _traced(model: Classifier, net: nn.Module, images: Tensor, place: Callable[[
     under_way = [whole]
 
     def enter(module: nn.Module, args: tuple[Any, ...]) -> None:
-        call = Call(module, names[module], turns[module], place(args[0]) if args else None)
+        call = Call(module, names[module], turns[module], resolution(args[0]) if args else None)
         turns[module] += 1
         under_way[-1].calls.append(call)
         under_way.append(call)
 
     def leave(module: nn.Module, args: Any, output: Any) -> None:  # noqa: ARG001 - the signature of a hook
-        under_way.pop().out = place(output)
+        under_way.pop().out = resolution(output)
 
     hooks = [
         hook for part in names for hook in (part.register_forward_pre_hook(enter), part.register_forward_hook(leave))
@@ -143,14 +145,14 @@ def _traced(model: Classifier, net: nn.Module, images: Tensor, place: Callable[[
     return whole
 
 
-def _place_of_map(output: object) -> Place | None:
+def _resolution_of_map(output: object) -> Resolution | None:
     if not isinstance(output, Tensor) or output.dim() not in (TOKENS, MAPS):
         return None
-    place = tuple(output.shape[1:2] if output.dim() == TOKENS else output.shape[2:])
-    return None if max(place) == 1 else place
+    resolution = tuple(output.shape[1:2] if output.dim() == TOKENS else output.shape[2:])
+    return None if max(resolution) == 1 else resolution
 
 
-def _width_of_vector(output: object) -> Place | None:
+def _width_of_vector(output: object) -> Resolution | None:
     return (output.shape[1],) if isinstance(output, Tensor) and output.dim() == 2 else None
 
 

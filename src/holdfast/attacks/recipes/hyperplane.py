@@ -15,7 +15,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from holdfast.attacks.shapes import TINY, settled
+from holdfast.attacks.shapes import TINY, may_stop_early
 
 ROUNDS = 20  # the search needs two or three on images, and seventeen at most were seen; it ends early on a CPU
 GPU_ROUNDS = 6  # a GPU cannot ask; after too few the change ends short of the plane, never beyond
@@ -54,59 +54,59 @@ def _onto_plane(nearest: Nearest, weight: Tensor, gap: Tensor, low: Tensor, high
     steep = weight.abs()
     room = torch.where(way > 0, high, -low).clamp_min(0.0)
     reach = _product(steep, room)
-    wanted = gap.abs().minimum(reach)
-    moved = torch.where(gap.abs() < reach, nearest(steep, wanted, room), room)
+    needed = gap.abs().minimum(reach)
+    moved = torch.where(gap.abs() < reach, nearest(steep, needed, room), room)
     return moved * way
 
 
-def _nearest_linf(steep: Tensor, wanted: Tensor, room: Tensor) -> Tensor:
+def _nearest_linf(steep: Tensor, needed: Tensor, room: Tensor) -> Tensor:
     """u = min(t, c) for one t."""
-    return _water_level(steep, torch.ones_like(steep), wanted, room)
+    return _water_level(steep, torch.ones_like(steep), needed, room)
 
 
-def _nearest_l2(steep: Tensor, wanted: Tensor, room: Tensor) -> Tensor:
+def _nearest_l2(steep: Tensor, needed: Tensor, room: Tensor) -> Tensor:
     """u = min(t · |w|, c) for one t."""
-    return _water_level(steep, steep, wanted, room)
+    return _water_level(steep, steep, needed, room)
 
 
-def _water_level(steep: Tensor, rate: Tensor, wanted: Tensor, room: Tensor) -> Tensor:
+def _water_level(steep: Tensor, rate: Tensor, needed: Tensor, room: Tensor) -> Tensor:
     """min(t · rate, room) at the t where its product with `steep` is what is wanted.
 
     The product is concave in t and linear between the points where an entry runs out of room, so Newton's steps from
     zero never go too far, and end exactly once the right entries are out of room.
     """
     gain = steep * rate
-    level = wanted / gain.sum(dim=-1, keepdim=True).clamp_min(TINY)
+    level = needed / gain.sum(dim=-1, keepdim=True).clamp_min(TINY)
     for _ in range(GPU_ROUNDS if steep.is_cuda else ROUNDS):
         raised = rate * level
-        missing = wanted - _product(steep, raised.minimum(room))
-        short = missing > EXACT * wanted
-        if settled(~short):
+        missing = needed - _product(steep, raised.minimum(room))
+        short = missing > EXACT * needed
+        if may_stop_early(~short):
             break
         slope = _product(gain, (raised < room).to(gain.dtype))
         level = torch.where(short & (slope > 0), level + missing / slope.clamp_min(TINY), level)
     return (rate * level).minimum(room)
 
 
-def _nearest_l1(steep: Tensor, wanted: Tensor, room: Tensor) -> Tensor:
+def _nearest_l1(steep: Tensor, needed: Tensor, room: Tensor) -> Tensor:
     """The steepest entries go as far as they can, in turn, until it is enough."""
     steep, entries = steep.expand_as(room), room.shape[-1]
     if room.is_cuda:
-        return _steepest_first(steep, wanted, room, entries)
-    moved = _steepest_first(steep, wanted, room, min(FEW, entries))
-    short = (_product(steep, moved) < wanted * (1 - EXACT)).squeeze(-1)
+        return _steepest_first(steep, needed, room, entries)
+    moved = _steepest_first(steep, needed, room, min(FEW, entries))
+    short = (_product(steep, moved) < needed * (1 - EXACT)).squeeze(-1)
     if bool(short.any()):
-        moved[short] = _steepest_first(steep[short], wanted[short], room[short], entries)
+        moved[short] = _steepest_first(steep[short], needed[short], room[short], entries)
     return moved
 
 
-def _steepest_first(steep: Tensor, wanted: Tensor, room: Tensor, most: int) -> Tensor:
+def _steepest_first(steep: Tensor, needed: Tensor, room: Tensor, most: int) -> Tensor:
     """As `_nearest_l1`, by the `most` steepest entries."""
     top = steep.topk(most, dim=-1)
     space = room.gather(-1, top.indices)
     brought = top.values * space
     before = brought.cumsum(dim=-1) - brought
-    used = ((wanted - before).clamp_min(0.0) / top.values.clamp_min(TINY)).minimum(space)
+    used = ((needed - before).clamp_min(0.0) / top.values.clamp_min(TINY)).minimum(space)
     return torch.zeros_like(room).scatter(-1, top.indices, used)
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from holdfast.attacks.shapes import wide
 from holdfast.attacks.steps import Point, State
 from holdfast.attacks.threat import Scene, Threat
-from holdfast.attacks.threats.balls import sparse_ascent
+from holdfast.attacks.threats.projections import sparse_ascent
 
 SPARSER, FEWER, SHORTER, SHORTEST = 0.95, 1.5, 1.5, 10.0
 STAGES = ((3.0, 0.3), (2.0, 0.3), (1.0, 0.4))  # radius as a multiple, share of the steps

@@ -44,8 +44,8 @@ class Squares:
         side = known.sides[known.levels[ages]]
         words = _words(noise, "windows", (ages.shape[1], 2 + channels), draw)
         return {
-            "rows": windows.cover(windows.places(words[..., 0], side, height), side, height),
-            "columns": windows.cover(windows.places(words[..., 1], side, width), side, width),
+            "rows": windows.cover(windows.starts(words[..., 0], side, height), side, height),
+            "columns": windows.cover(windows.starts(words[..., 1], side, width), side, width),
             "colour": windows.signs(words[..., 2:]) * scene.radius[:, None, None],
         }
 
@@ -80,8 +80,14 @@ class Bumps:
         level = known.levels[ages]
         side = known.sides[level]
         words = _words(noise, "windows", (ages.shape[1], 5 + channels), draw)
-        row, column = windows.places(words[..., 0], side, height), windows.places(words[..., 1], side, width)
-        other, another = windows.places(words[..., 2], side, height), windows.places(words[..., 3], side, width)
+        row, column = (
+            windows.starts(words[..., 0], side, height),
+            windows.starts(words[..., 1], side, width),
+        )
+        other, another = (
+            windows.starts(words[..., 2], side, height),
+            windows.starts(words[..., 3], side, width),
+        )
         return {
             "stamp": self._stamps(scene).keys(level, words[..., 4] >> (windows.WORD - 1), row, column),
             "signs": windows.signs(words[..., 5:]),

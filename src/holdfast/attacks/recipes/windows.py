@@ -50,7 +50,7 @@ def schedule(sides: Sides, images: Tensor) -> Schedule:
     return _schedule(sides, images.shape[-2], images.shape[-1], str(images.device))
 
 
-def places(words: Tensor, side: Tensor, extent: int) -> Tensor:
+def starts(words: Tensor, side: Tensor, extent: int) -> Tensor:
     """Where along an axis windows of these sides begin: every place inside the image is as likely as the others."""
     return (words * (extent + 1 - side)) >> WORD
 

@@ -8,17 +8,17 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks.shapes import TINY, wide
-from holdfast.attacks.threats.whole_image import Dials, register_dials
+from holdfast.attacks.threats.whole_image import WholeImage, register_whole_image
 
 
 def turned(images: Tensor, angle: Tensor) -> Tensor:
     """Images with their hue turned by an angle in radians; a full turn is 2π."""
     value = images.amax(dim=1, keepdim=True)
     chroma = value - images.amin(dim=1, keepdim=True)
-    place = hue(images, value, chroma) + wide(angle * (3.0 / math.pi), images)
+    sixths = hue(images, value, chroma) + wide(angle * (3.0 / math.pi), images)
     # how far each channel lies below the value: red, green and blue see the same wheel from three sides
     sides = torch.arange(5, 0, -2, dtype=images.dtype, device=images.device)[:, None, None]
-    side = (place + sides).remainder(6.0)
+    side = (sixths + sides).remainder(6.0)
     return value - chroma * torch.minimum(side, 4.0 - side).clamp(0.0, 1.0)
 
 
@@ -52,30 +52,30 @@ def contrasted(images: Tensor, change: Tensor) -> Tensor:
     return (images * (1.0 + wide(change, images))).clamp(0.0, 1.0)
 
 
-register_dials(
+register_whole_image(
     "hue-attack",
-    Dials(name="hue", numbers=1, renderer=turned, colour=True),
+    WholeImage(name="hue", numbers=1, renderer=turned, colour=True),
     0.25,
     summary="Turns the hue of the whole image by an angle of up to `radius`.",
     units="The radius is in radians: π reaches every hue.",
 )
-register_dials(
+register_whole_image(
     "saturation-attack",
-    Dials(name="saturation", numbers=1, renderer=saturated, colour=True),
+    WholeImage(name="saturation", numbers=1, renderer=saturated, colour=True),
     0.25,
     summary="Scales the saturation of the whole image by a factor in 1 ± `radius`.",
     units="Saturation is that of HSV and at most full.",
 )
-register_dials(
+register_whole_image(
     "brightness-attack",
-    Dials(name="brightness", numbers=1, renderer=brightened, grows=True),
+    WholeImage(name="brightness", numbers=1, renderer=brightened, grows=True),
     0.15,
     summary="Adds up to `radius` to every channel of the whole image.",
     units="Images only grow brighter, as in the source.",
 )
-register_dials(
+register_whole_image(
     "contrast-attack",
-    Dials(name="contrast", numbers=1, renderer=contrasted),
+    WholeImage(name="contrast", numbers=1, renderer=contrasted),
     0.25,
     summary="Scales the whole image by a factor in 1 ± `radius`.",
     units="The factor applies to distances from black, as in the source, not from the mean.",

@@ -13,7 +13,7 @@ from torch import Tensor
 from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.recipes.uar import KANG, unforeseen
 from holdfast.attacks.threat import Scene
-from holdfast.attacks.threats.flow import halves, places, sampled
+from holdfast.attacks.threats.flow import halves, pixel_centres, sampled
 from holdfast.attacks.threats.latent import Latent
 from holdfast.core.registry import register
 
@@ -39,7 +39,7 @@ class Elastic(Latent):
 
     def render(self, scene: Scene, variable: Tensor) -> Tensor:
         images = scene.images
-        still = places(images)
+        still = pixel_centres(images)
         if self.published_grid:
             still = still * (halves(images) / (halves(images) - 0.5)) - 0.5
         return sampled(images, still + smoothed(variable, sigma=SIGMA * min(images.shape[2:])))

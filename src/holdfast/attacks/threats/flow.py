@@ -26,14 +26,14 @@ class Flow(Latent):
         return (2, *images.shape[2:])
 
     def project(self, scene: Scene, variable: Tensor) -> Tensor:
-        to_edge = (places(scene.images) + 0.5) / halves(scene.images)
+        to_edge = (pixel_centres(scene.images) + 0.5) / halves(scene.images)
         return self.ball.nearest(variable, scene.radius, -to_edge, 2.0 - to_edge)
 
     def render(self, scene: Scene, variable: Tensor) -> Tensor:
-        return sampled(scene.images, places(scene.images) + variable * halves(scene.images))
+        return sampled(scene.images, pixel_centres(scene.images) + variable * halves(scene.images))
 
 
-def places(images: Tensor) -> Tensor:
+def pixel_centres(images: Tensor) -> Tensor:
     """Where every pixel lies, across and down, in pixels from the centre of the first."""
     height, width = images.shape[2:]
     rows = torch.arange(height, dtype=images.dtype, device=images.device)

@@ -20,7 +20,7 @@ DECAY = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Fog(Latent):
+class FogThreat(Latent):
     """Clouds of the radius in grey levels over the image, and every channel scaled by one over (maximum + radius).
 
     The variable is the plasma's wibble. Only its shape counts: clouds are stretched to their full range.
@@ -56,4 +56,4 @@ def fog_attack(
     the size of the radius in grey levels, so that every wibble jumps to an end); a map is large enough for every image
     size; a sample stops at its first success, and the best point is kept, not the last.
     """
-    return unforeseen(Fog(), radius, steps, restarts, share=share)
+    return unforeseen(FogThreat(), radius, steps, restarts, share=share)

@@ -62,15 +62,15 @@ def kernels(noise: Noise, draw: Tensor) -> Tensor:
         return noise.uniform(purpose, (1, 1, 1), draw=draw)
 
     directions = noise.integers("directions", (1, 1, 1), low=1, high=DIRECTIONS + 1, draw=draw)
-    place = torch.arange(DIRECTIONS, device=draw.device)[:, None, None]
-    angle = math.pi * (drawn("angle") + place / directions)
+    number = torch.arange(DIRECTIONS, device=draw.device)[:, None, None]
+    angle = math.pi * (drawn("angle") + number / directions)
     waves = 3 + (SIDE / 4 - 3) * drawn("waves")  # across the kernel
     sigma = 0.1 + 0.3 * drawn("width") + 1e-3  # of the kernel's side
     x = torch.linspace(-0.5, 0.5, SIDE, device=draw.device)
     y = x[:, None]
     envelope = (-0.5 * (x.square() + y.square()) / sigma[:, 0].square()).exp()
     wave = (2 * math.pi * waves * (x * angle.cos() + y * angle.sin())).cos()
-    return envelope * (wave * (place < directions)).sum(dim=1)
+    return envelope * (wave * (number < directions)).sum(dim=1)
 
 
 def spread(specks: Tensor, kernel: Tensor) -> Tensor:

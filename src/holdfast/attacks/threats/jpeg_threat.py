@@ -38,14 +38,14 @@ TO_YCC = ((0.299, 0.587, 0.114), (-0.168736, -0.331264, 0.5), (0.5, -0.418688, -
 TO_RGB = ((1.0, 0.0, 1.402), (1.0, -0.344136, -0.714136), (1.0, 1.772, 0.0))
 
 
-class Layout(NamedTuple):
+class BlockLayout(NamedTuple):
     """How many blocks of coefficients cover an image: luma, and each of two chroma planes of half the size."""
 
     luma: tuple[int, int]
     chroma: tuple[int, int] | None
 
     @classmethod
-    def of(cls, images: Tensor) -> Layout:
+    def of(cls, images: Tensor) -> BlockLayout:
         colour = images.shape[1] == COLOUR
         unit = 2 * BLOCK if colour else BLOCK
         down, across = (math.ceil(side / unit) for side in images.shape[2:])
@@ -61,7 +61,7 @@ class Layout(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Jpeg(Latent):
+class JpegThreat(Latent):
     """Half the variable is added to the coefficients of JPEG at quality 50, where 1 is a quantisation step.
 
     Nothing is rounded. Chroma has half the resolution; grey images have luma alone. An image whose sides are no
@@ -75,7 +75,7 @@ class Jpeg(Latent):
         return f"jpeg-{self.ball.name}"
 
     def shape(self, images: Tensor) -> tuple[int, ...]:
-        return (Layout.of(images).size,)
+        return (BlockLayout.of(images).size,)
 
     def props(self, images: Tensor, noise: Noise, draw: Tensor) -> Props:  # noqa: ARG002
         need_grey_or_colour(images, "JPEG")
@@ -87,7 +87,7 @@ class Jpeg(Latent):
         return self.ball.farthest(gradient, scene.radius, -cap, cap)
 
     def render(self, scene: Scene, variable: Tensor) -> Tensor:
-        images, layout = scene.images, Layout.of(scene.images)
+        images, layout = scene.images, BlockLayout.of(scene.images)
         height, width = images.shape[2:]
         change = variable / (2 * LEVELS)
         luma = _pixels(change[:, : layout.luma_size].view(-1, 1, *layout.luma, BLOCK, BLOCK), LUMA)
@@ -127,7 +127,7 @@ a sample stops at its first success, and the best point is kept, not the last.
 SHARE = "`share` of the radius per step; none means 1 / √steps."
 
 
-def register_jpeg(threat: Jpeg, default: float, *, steps: str, allowed: str, radii: str, differs: str) -> None:
+def register_jpeg(threat: JpegThreat, default: float, *, steps: str, allowed: str, radii: str, differs: str) -> None:
     """Registers `jpeg-NORM` with steepest steps."""
 
     def jpeg(
@@ -140,7 +140,7 @@ def register_jpeg(threat: Jpeg, default: float, *, steps: str, allowed: str, rad
 
 
 register_jpeg(
-    Jpeg(Linf()),
+    JpegThreat(Linf()),
     0.1,
     steps="Sign steps",
     allowed="each may move by `radius`",
@@ -148,7 +148,7 @@ register_jpeg(
     differs="the first pass looks at the start itself, not at its multiple by the radius;",
 )
 register_jpeg(
-    Jpeg(L2(), CAP),
+    JpegThreat(L2(), CAP),
     2.0,
     steps="Normalised steps",
     allowed="all together may move by `radius` in Euclidean length, each by 2",
@@ -158,7 +158,7 @@ register_jpeg(
 
 
 def jpeg_l1(*, radius: float = 10.0, steps: int = 20, restarts: int = 1) -> GradientAttack:
-    return unforeseen(Jpeg(L1(), CAP), radius, steps, restarts, step=FrankWolfe())
+    return unforeseen(JpegThreat(L1(), CAP), radius, steps, restarts, step=FrankWolfe())
 
 
 jpeg_l1.__doc__ = DOC.format(

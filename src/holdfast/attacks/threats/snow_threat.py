@@ -30,7 +30,7 @@ PALE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Snow(Latent):
+class SnowThreat(Latent):
     """Seven kinds of streaks on shifted lattices over the paled image; a flake is as bright as the radius, or less.
 
     The variable is each flake's brightness in [0, radius]; the mean over every 8 x 8 flakes of a kind is a fifth of the
@@ -153,4 +153,4 @@ def snow_attack(
     least 8 x 8 flakes); steps are a share of a flake's range (there of the radius, so that at these radii flakes hardly
     move); a sample stops at its first success, and the best point is kept, not the last.
     """
-    return unforeseen(Snow(), radius, steps, restarts, share=share)
+    return unforeseen(SnowThreat(), radius, steps, restarts, share=share)

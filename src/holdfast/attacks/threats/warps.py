@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from holdfast.attacks.threats.flow import places, sampled
-from holdfast.attacks.threats.whole_image import Dials, register_dials
+from holdfast.attacks.threats.flow import pixel_centres, sampled
+from holdfast.attacks.threats.whole_image import WholeImage, register_whole_image
 
 FLAT = 1e-6  # what is nearer to the horizon than this is nowhere
 
@@ -31,7 +31,7 @@ def warped(images: Tensor, change: Tensor) -> Tensor:
     first, second, third = (change + torch.eye(3, dtype=change.dtype, device=change.device)).unbind(dim=1)
     columns = (torch.linalg.cross(second, third), torch.linalg.cross(third, first), torch.linalg.cross(first, second))
     back = torch.stack(columns, dim=2)[:, :, :, None, None]
-    x, y = places(images)
+    x, y = pixel_centres(images)
     across, down, depth = (back[:, :, 0] * x + back[:, :, 1] * y + back[:, :, 2]).unbind(dim=1)
     depth = torch.where(depth.abs() < FLAT, FLAT, depth)
     return sampled(images, torch.stack([across / depth, down / depth], dim=1))
@@ -40,17 +40,17 @@ def warped(images: Tensor, change: Tensor) -> Tensor:
 BOTH_WAYS = "the random start lies on both sides of the identity, not on one; "
 PIXELS = "The matrix acts on pixels counted from the first, as in the source, which has 32 × 32 of them."
 
-register_dials(
+register_whole_image(
     "affine",
-    Dials(name="affine", numbers=6, renderer=affinely),
+    WholeImage(name="affine", numbers=6, renderer=affinely),
     0.05,
     summary="Warps the image by an affine map whose six numbers may each move by `radius`.",
     units=PIXELS,
     start=BOTH_WAYS,
 )
-register_dials(
+register_whole_image(
     "perspective",
-    Dials(name="perspective", numbers=8, renderer=projectively),
+    WholeImage(name="perspective", numbers=8, renderer=projectively),
     0.001,
     summary="Tilts the image by a perspective map whose eight numbers may each move by `radius`.",
     units=PIXELS,

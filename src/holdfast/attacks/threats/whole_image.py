@@ -1,4 +1,4 @@
-"""Dials: a handful of numbers turn a whole image, such as its hue or its tilt."""
+"""Changes of a whole image by a few numbers, such as its hue or its tilt."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Differs from the published code: {start}a sample stops at its first success, and
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dials(Latent):
+class WholeImage(Latent):
     """Numbers that each may move by the radius, and a renderer: images and one row of numbers per sample → images.
 
     Zero changes nothing. `grows`: the numbers may not be negative. `colour`: the renderer needs red, green and blue.
@@ -60,16 +60,18 @@ class Dials(Latent):
         return self.renderer(scene.images, variable)
 
 
-def register_dials(name: str, threat: Dials, default: float, *, summary: str, units: str, start: str = "") -> None:
+def register_whole_image(
+    name: str, threat: WholeImage, default: float, *, summary: str, units: str, start: str = ""
+) -> None:
     """Registers the attack that turns these dials, with a radius from the middle of the published grid."""
 
-    def dials(*, radius: float = default, steps: int = 20, restarts: int = 1) -> GradientAttack:
+    def whole_image(*, radius: float = default, steps: int = 20, restarts: int = 1) -> GradientAttack:
         step = Steepest(2.0 / max(steps - 2, 1))
         return GradientAttack(threat, cross_entropy, step, steps, restarts, radius=radius)
 
-    dials.__doc__ = DOC.format(summary=summary, units=units, start=start)
+    whole_image.__doc__ = DOC.format(summary=summary, units=units, start=start)
     tags = ("white box", threat.name, "colour") if threat.colour else ("white box", threat.name)
-    register("attack", name, source=DAI, tags=tags)(dials)
+    register("attack", name, source=DAI, tags=tags)(whole_image)
 
 
 def needs_colour(images: Tensor, what: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -41,7 +41,7 @@ class ChangedRun(NamedTuple):
 def agreement_plot(inputs: PlotInputs) -> Plot | None:
     """Curves over ratio and radius of models measured here; None without rows that keep all logits."""
     curves, spent, left = [], 0, 0
-    for change in _changes(inputs.points, inputs.suite, inputs.spelled):
+    for change in _changes(inputs.points, inputs.suite):
         cost = change.changed.n * len(change.ratios)
         if spent + cost > MOST:
             left += 1
@@ -76,13 +76,13 @@ class _StoreKey:
         return isinstance(other, _StoreKey) and self.store.url == other.store.url
 
 
-def _changes(points: BoardPoints, suite: Suite, spelled: Callable[[str], str]) -> Iterator[ChangedRun]:
+def _changes(points: BoardPoints, suite: Suite) -> Iterator[ChangedRun]:
     """What the suite compares; where it says nothing, attacks alone with the set they were made from."""
     own: dict[str, dict[str, Footer]] = {}
     for line in points.lines:
         own.setdefault(line.footer.scenario, {})[line.footer.model] = line.footer
     asked = [
-        (spelled(text), spelled(column.reference))
+        (text, column.reference)
         for column in suite.board
         if column.reference
         for term in column.scenarios

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -58,14 +58,14 @@ class AttackedModel:
 @board_plot(order=1)
 def attacks_plot(inputs: PlotInputs) -> Plot | None:
     """Choose K, and see the ratios again; None for a suite that has no competitiveness ratio."""
-    suite, shown, points, store, spelled = inputs
+    suite, shown, points, store = inputs
     columns = [column for column in shown.columns if column.score == RATIO]
     if not columns:
         return None
     ranked = {name for column in columns for term in column.settings for name in term}
     table = _battery(suite, store)
     best = {} if table is None else _cells(table, BEST)
-    sweeps = list(_sweeps(points, suite, spelled))
+    sweeps = list(_sweeps(points, suite))
     chosen = _attacks(best, sweeps)
     models = _once(shown, [*_measured(points, sweeps, store), *_listed(table)])
     data: dict[str, object] = {
@@ -123,9 +123,9 @@ def _attacks(best: Mapping[Strength, float], sweeps: Sequence[SweepRun]) -> list
     return [AttackStrengths(name, tuple(sorted(strengths))) for name, strengths in strengths_of_attack.items()]
 
 
-def _sweeps(points: BoardPoints, suite: Suite, spelled: Callable[[str], str]) -> Iterator[SweepRun]:
+def _sweeps(points: BoardPoints, suite: Suite) -> Iterator[SweepRun]:
     names = {
-        spelled(scenario): setting
+        scenario: setting
         for part in suite.parts
         for scenario, setting in zip(part.scenarios, part.settings, strict=False)
     }

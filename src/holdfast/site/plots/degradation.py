@@ -31,11 +31,11 @@ class ShiftedScore(NamedTuple):
 @board_plot(order=4)
 def degradation_plot(inputs: PlotInputs) -> Plot | None:
     """Bars and heat maps of what shifts cost; None where nothing has a reference."""
-    suite, _, points, store, spelled = inputs
+    suite, _, points, store = inputs
     if not has_scatter(inputs):
         return None
     measures: dict[str, dict[int, list[object]]] = {}
-    losses = Losses(points, suite, store, spelled)
+    losses = Losses(points, suite, store)
     for cell in (*_of_settings(points), *_of_scenarios(points), *_of_board(points, suite)):
         own = measures.setdefault(cell.measure, {})
         if cell.axis not in own:

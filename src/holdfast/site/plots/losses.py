@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from holdfast.boards.entries import MEASURED
 from holdfast.core.errors import HoldfastError
@@ -19,14 +19,14 @@ from holdfast.store.store import Store
 class Losses:
     """Differences between the runs of a board, sample by sample."""
 
-    def __init__(self, points: BoardPoints, suite: Suite, store: Store, spelled: Callable[[str], str]) -> None:
+    def __init__(self, points: BoardPoints, suite: Suite, store: Store) -> None:
         self.points, self.store = points, store
         self.index = {name: i for i, entry in enumerate(points.entries) for name in entry.names}
         self.runs: dict[str, dict[str, str]] = {}
         for line in points.lines:
             self.runs.setdefault(line.footer.model, {})[line.footer.scenario] = line.footer.key
         self.columns = {
-            column.name: [[spelled(text) for text in term] for term in column.scenarios]
+            column.name: [list(term) for term in column.scenarios]
             for column in suite.board
             if not column.score and column.scenarios
         }

@@ -33,16 +33,12 @@ class Plot:
 
 
 class PlotInputs(NamedTuple):
-    """What a plot is made from: a suite, its board, the board's models as points, and the store of their runs.
-
-    `spelled` turns the scenarios of the suite into the texts that rows carry.
-    """
+    """What a plot is made from: a suite, its board, the board's models as points, and the store of their runs."""
 
     suite: Suite
     board: Board
     points: BoardPoints
     store: Store
-    spelled: Callable[[str], str]
 
 
 BoardPlot = Callable[[PlotInputs], Plot | None]

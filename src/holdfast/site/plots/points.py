@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from holdfast.site.plots.plot import json_numbers
 from holdfast.store.published import benchmarks, published
 from holdfast.store.scores import Scores
 from holdfast.store.store import Store
+from holdfast.store.stored_names import stored_scenarios
 from holdfast.trends.testbed import VAL
 
 Floats = NDArray[np.float64]
@@ -98,20 +99,20 @@ class BoardPoints:
         return (text for axis in self.axes for text in axis.sources)
 
 
-def points_of(suite: Suite, shown: Board, store: Store, spelled: Callable[[str], str] = str) -> BoardPoints:
+def points_of(suite: Suite, shown: Board, store: Store) -> BoardPoints:
     """What the board shows, and all settings and scenarios behind it."""
     entries = shown.entries
-    measured = _lines(suite, shown, store, spelled)
+    measured = _lines(suite, shown, store)
     same = {
-        setting: spelled(scenario)
+        setting: scenario
         for part in suite.parts
         for setting, scenario in zip(part.settings, part.scenarios, strict=bool(part.settings))
     }
-    axes = [_column_axis(column, entries, suite, spelled) for column in shown.columns if column.unit in SHARES]
+    home = stored_scenarios(store, [suite.dataset])[suite.dataset]
+    axes = [_column_axis(column, entries, suite, home) for column in shown.columns if column.unit in SHARES]
     tables = list(_tables(suite, store))
     axes += _settings_axes(entries, tables, same, taken={name for axis in axes for name in axis.names})
     axes += _scenario_axes(entries, measured, axes)
-    home = spelled(suite.dataset) if suite.dataset else ""
     sources = _entry_sources(entries, tables)
     return BoardPoints(entries, tuple(axis for axis in axes if axis.n), sources, tuple(measured), home)
 
@@ -125,24 +126,22 @@ def _tables(suite: Suite, store: Store) -> Iterator[tuple[str, Scores]]:
             yield IMPORTED, scores
 
 
-def _lines(suite: Suite, shown: Board, store: Store, spelled: Callable[[str], str]) -> list[Line]:
+def _lines(suite: Suite, shown: Board, store: Store) -> list[Line]:
     models = [name for entry in shown.entries if entry.has_rows for name in entry.names]
-    return lines(store, models=models, scenarios=[spelled(text) for text in suite.scenarios]) if models else []
+    return lines(store, models=models, scenarios=suite.scenarios) if models else []
 
 
-def _column_axis(
-    column: Column, entries: Sequence[BoardEntry], suite: Suite, spelled: Callable[[str], str]
-) -> ScoreAxis:
+def _column_axis(column: Column, entries: Sequence[BoardEntry], suite: Suite, home: str) -> ScoreAxis:
     cells = [entry.cells[column.name] for entry in entries]
     scores = [NOTHING if cell.score is None else cell.score for cell in cells]
     value, low, high = (np.array([getattr(score, part) for score in scores]) for part in ("value", "low", "high"))
     alone = [terms[0][0] for terms in (column.scenarios, column.settings) if len(terms) == 1 == len(terms[0])]
-    stands_for = set() if column.score else {spelled(name) if name in suite.scenarios else name for name in alone}
+    stands_for = set() if column.score else set(alone)
     return ScoreAxis(
         column.title or column.name,
         BOARD,
         frozenset({column.name, *stands_for}),
-        column.name.startswith("id-") or suite.dataset in alone or column.name in reference_columns(suite),
+        column.name.startswith("id-") or home in alone or column.name in reference_columns(suite),
         value,
         np.array([score.n for score in scores], dtype=np.int64),
         Bounds(low, high),

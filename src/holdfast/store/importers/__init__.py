@@ -1,4 +1,4 @@
-"""Readers of published results. A format is one file here with `read(path) -> Imported`, named after it."""
+"""Readers of published results. A format is one file here with its `NAME` and `read_FILE(path) -> Imported`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import numpy as np
 
 from holdfast.core.damage import DAMAGED
 from holdfast.core.errors import HoldfastError, unknown
-from holdfast.store.reading import Unreadable, not_hidden
 from holdfast.store.scores import UNITS, Imported
+from holdfast.store.source_files import BadFile, not_hidden
 from holdfast.store.units import in_percent
 
 
@@ -28,17 +28,17 @@ class Format(NamedTuple):
 
 
 def formats() -> dict[str, Format]:
-    """Every format there is, by the name of its file with `-` for `_`."""
-    found = {}
+    """Every format there is, by its name."""
+    known = {}
     for info in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{info.name}")
-        name = info.name.replace("_", "-")
+        read = getattr(module, f"read_{info.name}")
         summary = (module.__doc__ or "").split("\n", 1)[0].strip()
-        found[name] = Format(name, summary, module.read, "unit" in inspect.signature(module.read).parameters)
-    return found
+        known[module.NAME] = Format(module.NAME, summary, read, "unit" in inspect.signature(read).parameters)
+    return known
 
 
-def read(format_name: str, path: Path, *, unit: str | None = None) -> Imported:
+def read_results(format_name: str, path: Path, *, unit: str | None = None) -> Imported:
     """The published results in a file or folder. `unit` says what values are in where the file does not."""
     known = formats()
     if format_name not in known:
@@ -52,8 +52,8 @@ def read(format_name: str, path: Path, *, unit: str | None = None) -> Imported:
     except OSError as error:
         raise HoldfastError(f"{path} cannot be read: {error.strerror or error}") from error
     except DAMAGED as error:
-        raise Unreadable(f"{path} is not laid out as {format_name}: {error}", hint="is it the right file?") from error
+        raise BadFile(f"{path} is not laid out as {format_name}: {error}", hint="is it the right file?") from error
     empty = [scores.benchmark for scores in made.scores if not np.isfinite(scores.table.values).any()]
     if empty or not (made.scores or made.rows):
-        raise Unreadable(f"{path} holds no score", hint="is it the right file, and whole?")
+        raise BadFile(f"{path} holds no score", hint="is it the right file, and whole?")
     return made

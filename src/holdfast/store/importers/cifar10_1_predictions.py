@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from holdfast.core.errors import Misuse
 from holdfast.core.types import Flag, ModelCard
 from holdfast.store.footer import Footer
-from holdfast.store.reading import Source, Unreadable, matching, opened
 from holdfast.store.rows import SCHEMA, Rows
 from holdfast.store.scores import Imported
+from holdfast.store.source_files import BadFile, Source, files_matching, opened
 
 NAME = "cifar10-1-predictions"
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -34,13 +34,13 @@ SETS = {
 ONLY_PREDICTIONS = Flag("published", "note", "predictions published by others, without logits")
 
 
-def read(path: Path) -> Imported:
+def read_cifar10_1_predictions(path: Path) -> Imported:
     predictions = path / "model_predictions"
     if not predictions.is_dir():
         raise Misuse(f"no folder model_predictions in {path}", hint="give the folder that holds it and the labels")
     made: list[Rows] = []
     for folder, (scenario, label_files, prefix, width) in SETS.items():
-        files = matching(predictions / folder, f"*{ENDING}")
+        files = files_matching(predictions / folder, f"*{ENDING}")
         if not files:
             continue
         labels = _labels(path, label_files)
@@ -59,24 +59,24 @@ def _labels(path: Path, names: tuple[str, ...]) -> NDArray[np.int64]:
     try:
         labels = np.load(io.BytesIO(source.data), allow_pickle=False)
     except (ValueError, EOFError) as error:
-        raise Unreadable(f"{source.path} is no array of labels: {error}", hint="fetch it again") from error
+        raise BadFile(f"{source.path} is no array of labels: {error}", hint="fetch it again") from error
     return _classes(labels, source)
 
 
 def _classes(values: NDArray[np.generic], source: Source) -> NDArray[np.int64]:
     whole = values.dtype.kind in "iu" and values.ndim == 1
     if not whole or (len(values) and not 0 <= int(values.min()) <= int(values.max()) < len(CLASSES)):
-        raise Unreadable(f"{source.path} must hold whole numbers from 0 to 9, one per image")
+        raise BadFile(f"{source.path} must hold whole numbers from 0 to 9, one per image")
     return values.astype(np.int64)
 
 
 def _rows(source: Source, scenario: str, labels: NDArray[np.int64], ids: list[str]) -> Rows:
     said = source.json()
     if not isinstance(said, list) or not all(isinstance(value, int) for value in said):
-        raise Unreadable(f"{source.path} must hold a list of classes")
+        raise BadFile(f"{source.path} must hold a list of classes")
     predictions = _classes(np.array(said, dtype=np.int64), source)
     if len(predictions) != len(labels):
-        raise Unreadable(f"{source.path} has {len(predictions)} predictions for {len(labels)} images")
+        raise BadFile(f"{source.path} has {len(predictions)} predictions for {len(labels)} images")
     empty = {name: pa.nulls(len(labels), SCHEMA.field(name).type) for name in SCHEMA.names}
     columns = empty | {
         "id": pa.array(ids, pa.string()),

@@ -10,22 +10,22 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.store.model_types import types_beside
-from holdfast.store.reading import Cells, beside, count, found, opened, percent
 from holdfast.store.scores import Imported, Scores, grid
+from holdfast.store.source_files import ScoreCells, beside, one_file, opened, sample_count, share_from_percent
 
 NAME = "imagenet-testbed"
 SIZE = "_dataset_size"
 
 
-def read(path: Path) -> Imported:
-    source = opened(found(path, "robustness_top1s*.csv", "the CSV file of accuracies"))
+def read_imagenet_testbed(path: Path) -> Imported:
+    source = opened(one_file(path, "robustness_top1s*.csv", "the CSV file of accuracies"))
     records = source.records(["model", "val"])
-    cells = Cells(source.path)
+    cells = ScoreCells(source.path)
     for record in records:
         model = record.pop("model")
         cells.model(model)
         for setting, text in record.items():
-            cells.add(model, setting, percent(text, f"{source.path}, `{setting}` of `{model}`"))
+            cells.add(model, setting, share_from_percent(text, f"{source.path}, `{setting}` of `{model}`"))
     types, notes = _types(cells)
     extra = [*types, _counts(cells)]
     origin = source.origin(NAME)
@@ -35,7 +35,7 @@ def read(path: Path) -> Imported:
     return Imported((scores,), notes=notes)
 
 
-def _types(cells: Cells) -> tuple[list[str], tuple[str, ...]]:
+def _types(cells: ScoreCells) -> tuple[list[str], tuple[str, ...]]:
     """Where the types come from, and what to know of those that are missing."""
     typed = types_beside(cells.path)
     untyped = [model for model in cells.facts if model not in typed.types]
@@ -54,7 +54,7 @@ def _types(cells: Cells) -> tuple[list[str], tuple[str, ...]]:
     return [f"types: {source.origin(NAME)}" for source in typed.sources], notes
 
 
-def _counts(cells: Cells) -> str:
+def _counts(cells: ScoreCells) -> str:
     path = beside(cells.path, "results_metadata*.csv")
     if path is None:
         return ""
@@ -66,7 +66,7 @@ def _counts(cells: Cells) -> str:
         if record.get("arch"):
             cells.facts[model]["architecture"] = record["arch"]
         for name, text in record.items():
-            n = count(text, f"{path}, `{name}` of `{model}`") if name.endswith(SIZE) else 0
+            n = sample_count(text, f"{path}, `{name}` of `{model}`") if name.endswith(SIZE) else 0
             for setting in _counted(name.removesuffix(SIZE)) if n else ():
                 if (model, setting) in cells.values:
                     cells.counts[model, setting] = n

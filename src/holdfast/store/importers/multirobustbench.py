@@ -10,8 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from holdfast.store.reading import Cells, Unreadable, beside, found, opened, percent
 from holdfast.store.scores import Imported, Scores, grid
+from holdfast.store.source_files import BadFile, ScoreCells, beside, one_file, opened, share_from_percent
 
 NAME = "multirobustbench"
 BEST = "acc*"
@@ -24,15 +24,15 @@ DETAILS = {
 }
 
 
-def read(path: Path) -> Imported:
-    source = opened(found(path, "def_accs.json", "def_accs.json"))
+def read_multirobustbench(path: Path) -> Imported:
+    source = opened(one_file(path, "def_accs.json", "def_accs.json"))
     content = source.json()
     if not isinstance(content, dict) or not content:
-        raise Unreadable(f"{source.path} holds no defences", hint="give the path of def_accs.json")
-    cells = Cells(source.path)
+        raise BadFile(f"{source.path} holds no defences", hint="give the path of def_accs.json")
+    cells = ScoreCells(source.path)
     for model, entry in content.items():
         if not isinstance(entry, dict) or "Accuracies" not in entry:
-            raise Unreadable(f"{source.path} has no `Accuracies` of `{model}`", hint="give the path of def_accs.json")
+            raise BadFile(f"{source.path} has no `Accuracies` of `{model}`", hint="give the path of def_accs.json")
         details = entry.get("Details", {})
         facts = {ours: str(details[theirs]) for theirs, ours in DETAILS.items() if details.get(theirs) is not None}
         cells.model(model, facts | {"attacks_used": json.dumps(details.get("Attacks Used", {}))})
@@ -49,11 +49,11 @@ def read(path: Path) -> Imported:
     return Imported((Scores(NAME, table, dict.fromkeys(table.settings, "percent"), origin),))
 
 
-def _add(cells: Cells, model: str, accuracies: Any) -> None:
+def _add(cells: ScoreCells, model: str, accuracies: Any) -> None:
     if not isinstance(accuracies, dict) or "NoAttack" not in accuracies:
-        raise Unreadable(f"`{model}` has no accuracy without an attack", hint="`NoAttack` is missing")
+        raise BadFile(f"`{model}` has no accuracy without an attack", hint="`NoAttack` is missing")
     for attack, values in accuracies.items():
         by_strength = values if isinstance(values, dict) else {"": values}
         for strength, value in by_strength.items():
             setting = f"{attack}/{strength}" if strength else attack
-            cells.add(model, setting, percent(value, f"{cells.path}, `{setting}` of `{model}`"))
+            cells.add(model, setting, share_from_percent(value, f"{cells.path}, `{setting}` of `{model}`"))

@@ -12,8 +12,8 @@ from collections import Counter
 from pathlib import Path
 
 from holdfast.core.errors import Misuse
-from holdfast.store.reading import Cells, Unreadable, matching, opened, percent
 from holdfast.store.scores import Imported, Scores, grid
+from holdfast.store.source_files import BadFile, ScoreCells, files_matching, opened, share_from_percent
 
 NAME = "oodrobustbench"
 FILE = re.compile(r"(cifar10|cifar100|imagenet)_(linf|l2)_leaderboard\.csv", re.IGNORECASE)
@@ -28,8 +28,8 @@ SETTINGS = {
 EXTRA = {"☑": "yes", "×": "no"}
 
 
-def read(path: Path) -> Imported:
-    files = matching(path, "*_leaderboard.csv") if path.is_dir() else [path]
+def read_oodrobustbench(path: Path) -> Imported:
+    files = files_matching(path, "*_leaderboard.csv") if path.is_dir() else [path]
     if not files:
         raise Misuse(f"no file named *_leaderboard.csv in {path}")
     return Imported(tuple(_board(file) for file in files))
@@ -39,17 +39,17 @@ def _board(path: Path) -> Scores:
     source = opened(path)
     named = FILE.fullmatch(path.name)
     if named is None:
-        raise Unreadable(
+        raise BadFile(
             f"{path.name} does not say dataset and threat", hint="name it as published: cifar10_Linf_leaderboard.csv"
         )
     records = source.records(["rank", "method", "arch", *SETTINGS])
     times = Counter((record["method"], record["arch"]) for record in records)
-    cells = Cells(path)
+    cells = ScoreCells(path)
     seen = set()
     for record in records:
         values = tuple(record[name] for name in ("method", "arch", *SETTINGS))
         if values in seen:
-            raise Unreadable(f"{path} has the model `{record['method']}, {record['arch']}` twice")
+            raise BadFile(f"{path} has the model `{record['method']}, {record['arch']}` twice")
         seen.add(values)
         shared = times[record["method"], record["arch"]] > 1
         model = f"{record['method']}, {record['arch']}" + (f" (place {record['rank']})" if shared else "")
@@ -65,7 +65,7 @@ def _board(path: Path) -> Scores:
         }
         cells.model(model, facts)
         for name, setting in SETTINGS.items():
-            cells.add(model, setting, percent(record[name], f"{path}, `{name}` of `{model}`"))
+            cells.add(model, setting, share_from_percent(record[name], f"{path}, `{name}` of `{model}`"))
     origin = source.origin(NAME)
     table = grid(cells.values, facts=cells.facts, source=str(origin))
     return Scores(f"{NAME}-{named[1].lower()}-{named[2].lower()}", table, {}, origin)

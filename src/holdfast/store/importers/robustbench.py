@@ -14,8 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.core.errors import Misuse
-from holdfast.store.reading import Cells, Source, Unreadable, matching, number, opened, percent
 from holdfast.store.scores import Imported, Origin, Scores, grid
+from holdfast.store.source_files import (
+    BadFile,
+    ScoreCells,
+    Source,
+    files_matching,
+    finite_number,
+    opened,
+    share_from_percent,
+)
 
 NAME = "robustbench"
 NEEDS = ("name", "dataset", "clean_acc", "architecture")
@@ -34,8 +42,8 @@ ATTACKED = {"cifar10": 10_000, "cifar100": 10_000, "imagenet": 5_000}
 FACTS = {"name": "title", "link": "paper", "venue": "venue", "architecture": "architecture", "eps": "radius"}
 
 
-def read(path: Path) -> Imported:
-    files = matching(path, "**/*.json") if path.is_dir() else [path]
+def read_robustbench(path: Path) -> Imported:
+    files = files_matching(path, "**/*.json") if path.is_dir() else [path]
     if not files:
         raise Misuse(f"no JSON file below {path}", hint="give the folder model_info of RobustBench")
     groups: dict[str, list[Source]] = {}
@@ -46,22 +54,22 @@ def read(path: Path) -> Imported:
 
 def _group(name: str, sources: list[Source]) -> Scores:
     folder = sources[0].path.parent
-    cells = Cells(folder)
+    cells = ScoreCells(folder)
     where: dict[str | tuple[str, str], str] = {}
     for source in sources:
         entry: Any = source.json()
         model = source.path.stem
         for need in NEEDS:
             if not isinstance(entry, dict) or need not in entry:
-                raise Unreadable(f"{source.path} has no field `{need}`", hint="is it an entry of model_info?")
+                raise BadFile(f"{source.path} has no field `{need}`", hint="is it an entry of model_info?")
         facts = {ours: str(entry[theirs]) for theirs, ours in FACTS.items() if entry.get(theirs) is not None}
         facts |= {"extra_data": "yes" if entry.get("additional_data") else "no"}
         cells.model(model, facts | _warnings(entry))
         for field, setting in SHARES.items():
-            value = percent(_text(entry.get(field)), f"{source.path}, `{field}`")
+            value = share_from_percent(_text(entry.get(field)), f"{source.path}, `{field}`")
             cells.add(model, setting, value, _samples(entry, field))
         for field, setting in RATIOS.items():
-            value = number(_text(entry.get(field)), f"{source.path}, `{field}`")
+            value = finite_number(_text(entry.get(field)), f"{source.path}, `{field}`")
             cells.add(model, setting, None if value is None else value / 100)
         where |= {key: str(source.origin(NAME)) for key in cells.values if key[0] == model}
     table = grid(cells.values, counts=cells.counts, facts=cells.facts, sources=where)
@@ -70,12 +78,12 @@ def _group(name: str, sources: list[Source]) -> Scores:
 
 def _warnings(entry: dict[str, Any]) -> dict[str, str]:
     """What the list says to know of an entry: its footnote, and whether AutoAttack may have failed."""
-    found = {"footnote": plain(str(entry.get("footnote") or ""))}
+    found = {"footnote": plain_footnote(str(entry.get("footnote") or ""))}
     found["unreliable"] = "yes" if entry.get("unreliable") in (True, "true", "True") else ""
     return {name: text for name, text in found.items() if text}
 
 
-def plain(text: str) -> str:
+def plain_footnote(text: str) -> str:
     """A footnote as text: without HTML, and with the norms as words."""
     text = re.sub(r"<br\s*/?>", " ", text)
     text = html.unescape(re.sub(r"<[^>]+>", "", text))

@@ -10,37 +10,37 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.store.reading import Cells, Unreadable, count, number, opened, plain_text
 from holdfast.store.scores import FACT_PREFIX, PER_HUNDRED, TIDY, UNITS, Imported, Origin, Scores, grid
+from holdfast.store.source_files import BadFile, ScoreCells, finite_number, opened, plain_text, sample_count
 from holdfast.store.units import refuse_unclear
 
 NAME = "tidy"
 
 
 @dataclass(slots=True)
-class Board:
+class TidyTable:
     """What is read of one benchmark; `open` are the values of settings whose unit nobody said."""
 
-    cells: Cells
+    cells: ScoreCells
     units: dict[str, str] = field(default_factory=dict)
     where: dict[str | tuple[str, str], str] = field(default_factory=dict)
     open: dict[str, list[float]] = field(default_factory=dict)
 
 
-def read(path: Path, *, unit: str | None = None) -> Imported:
+def read_tidy(path: Path, *, unit: str | None = None) -> Imported:
     source = opened(path)
-    boards: dict[str, Board] = {}
+    boards: dict[str, TidyTable] = {}
     origin = source.origin(NAME)
     for line, cells_of_line in enumerate(source.records(["model", "setting", "value"]), start=2):
         record = {name: plain_text(text) for name, text in cells_of_line.items()}
-        place = f"{path}, line {line}"
+        line_name = f"{path}, line {line}"
         model, setting = record["model"], record["setting"]
         if not model or not setting:
-            raise Unreadable(f"{place} has no {'setting' if model else 'model'}")
-        board = boards.setdefault(record.get("benchmark", "") or path.stem, Board(Cells(path)))
-        _add_facts(board.cells, model, record, place)
-        value = _value(record, board, unit, place)
-        board.cells.add(model, setting, value, count(record.get("n", ""), place))
+            raise BadFile(f"{line_name} has no {'setting' if model else 'model'}")
+        board = boards.setdefault(record.get("benchmark", "") or path.stem, TidyTable(ScoreCells(path)))
+        _add_facts(board.cells, model, record, line_name)
+        value = _value(record, board, unit, line_name)
+        board.cells.add(model, setting, value, sample_count(record.get("n", ""), line_name))
         said = record.get("source", "")
         board.where[model, setting] = f"{said} — {origin}" if said else str(origin)
     for board in boards.values():
@@ -48,13 +48,13 @@ def read(path: Path, *, unit: str | None = None) -> Imported:
     return Imported(tuple(_scores(name, board, origin) for name, board in boards.items()))
 
 
-def _scores(name: str, board: Board, origin: Origin) -> Scores:
+def _scores(name: str, board: TidyTable, origin: Origin) -> Scores:
     cells = board.cells
     table = grid(cells.values, counts=cells.counts, facts=cells.facts, sources=board.where)
     return Scores(name, table, board.units, origin)
 
 
-def _add_facts(cells: Cells, model: str, record: dict[str, str], place: str) -> None:
+def _add_facts(cells: ScoreCells, model: str, record: dict[str, str], line_name: str) -> None:
     """What the other columns say of a model; a blank says nothing, and two lines must not disagree."""
     known = cells.facts.setdefault(model, {})
     for column, text in record.items():
@@ -62,22 +62,22 @@ def _add_facts(cells: Cells, model: str, record: dict[str, str], place: str) -> 
         if column in TIDY or not text or not name:
             continue
         if known.setdefault(name, text) != text:
-            raise Unreadable(f"{place}: `{name}` of `{model}` is `{text}` here and `{known[name]}` above")
+            raise BadFile(f"{line_name}: `{name}` of `{model}` is `{text}` here and `{known[name]}` above")
 
 
-def _value(record: dict[str, str], board: Board, given: str | None, place: str) -> float | None:
+def _value(record: dict[str, str], board: TidyTable, given: str | None, line_name: str) -> float | None:
     setting, stated = record["setting"], record.get("unit", "") or given
     unit = stated or "percent"
     if unit not in UNITS:
-        raise Unreadable(f"{place}: no unit `{unit}`", hint=f"there are: {', '.join(UNITS)}")
+        raise BadFile(f"{line_name}: no unit `{unit}`", hint=f"there are: {', '.join(UNITS)}")
     if board.units.setdefault(setting, unit) != unit:
-        raise Unreadable(f"{place}: `{setting}` stands in {board.units[setting]} and in {unit}")
-    value = number(record["value"], place)
+        raise BadFile(f"{line_name}: `{setting}` stands in {board.units[setting]} and in {unit}")
+    value = finite_number(record["value"], line_name)
     if value is None:
         return None
     if not stated:
         board.open.setdefault(setting, []).append(value)
     most = {"percent": 100.0, "fraction": 1.0}.get(unit)
     if most is not None and not 0 <= value <= most:
-        raise Unreadable(f"{place}: {value:g} is no {unit}", hint=f"it lies in [0, {most:g}]; `unit` says what it is")
+        raise BadFile(f"{line_name}: {value:g} is no {unit}", hint=f"it lies in [0, {most:g}]; `unit` says what it is")
     return value / 100 if unit in PER_HUNDRED else value

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.core.errors import unknown
-from holdfast.store.reading import Cells, count, number, opened
 from holdfast.store.scores import PER_HUNDRED, Scores, grid
+from holdfast.store.source_files import ScoreCells, finite_number, opened, sample_count
 
 FOLDER = Path(__file__).parent
 TABLES = ("settings", "aliases")
@@ -70,14 +70,14 @@ def published(benchmark: str) -> Scores:
         raise unknown("published benchmark", benchmark, benchmarks())
     path = FOLDER / f"{benchmark}.csv"
     about = settings(benchmark)
-    cells = Cells(path, facts=_facts(benchmark))
+    cells = ScoreCells(path, facts=_facts(benchmark))
     sources: dict[str | tuple[str, str], str] = {}
     for line, record in enumerate(_records(benchmark), start=2):
         key = (record["model"], record["setting"])
-        value = number(record["value"], f"{path}, line {line}")
+        value = finite_number(record["value"], f"{path}, line {line}")
         scale = 100 if about[key[1]].unit in PER_HUNDRED else 1
         cells.facts.setdefault(key[0], {})
-        cells.add(*key, None if value is None else value / scale, count(record["n"], f"{path}, line {line}"))
+        cells.add(*key, None if value is None else value / scale, sample_count(record["n"], f"{path}, line {line}"))
         sources[key] = record["source"]
     units = {name: setting.unit for name, setting in about.items()}
     return Scores(benchmark, grid(cells.values, counts=cells.counts, facts=cells.facts, sources=sources), units)

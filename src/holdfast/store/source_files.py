@@ -20,7 +20,7 @@ CUT = "is the file cut off? fetch it again"
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # what a spreadsheet takes for a formula
 
 
-class Unreadable(HoldfastError):  # noqa: N818 - says what the file is
+class BadFile(HoldfastError):  # noqa: N818 - says what the file is
     """A file that is not what its format says."""
 
 
@@ -39,7 +39,7 @@ class Source:
         try:
             return self.data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise Unreadable(f"{self.path} is not text: {error}", hint="is it the right file?") from error
+            raise BadFile(f"{self.path} is not text: {error}", hint="is it the right file?") from error
 
     def json(self) -> Any:
         try:
@@ -47,7 +47,7 @@ class Source:
             json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair is no text
             return value
         except (ValueError, RecursionError) as error:
-            raise Unreadable(f"{self.path} is not valid JSON: {error}", hint=CUT) from error
+            raise BadFile(f"{self.path} is not valid JSON: {error}", hint=CUT) from error
 
     def lines(self) -> Iterator[tuple[int, list[str]]]:
         """The fields of every line of a CSV file that has any, with its number."""
@@ -57,27 +57,27 @@ class Source:
                 if fields:
                     yield reader.line_num, fields
         except csv.Error as error:
-            raise Unreadable(f"{self.path}, line {reader.line_num}: {error}", hint=CUT) from error
+            raise BadFile(f"{self.path}, line {reader.line_num}: {error}", hint=CUT) from error
 
     def records(self, needs: Sequence[str]) -> list[dict[str, str]]:
         """The lines of a CSV file under the names of its header, which must hold these columns."""
         lines = list(self.lines())
         if not lines:
-            raise Unreadable(f"{self.path} is empty", hint=CUT)
+            raise BadFile(f"{self.path} is empty", hint=CUT)
         header = [name.strip() for name in lines[0][1]]
         for name in needs:
             if name not in header:
                 has = ", ".join(header[:6]) + (", …" if len(header) > 6 else "")
-                raise Unreadable(f"{self.path} has no column `{name}`", hint=f"it has {has}: is it the right file?")
+                raise BadFile(f"{self.path} has no column `{name}`", hint=f"it has {has}: is it the right file?")
         for name in header:
             if header.count(name) > 1:
-                raise Unreadable(f"{self.path} has the column `{name}` twice")
+                raise BadFile(f"{self.path} has the column `{name}` twice")
         if len(lines) == 1:
-            raise Unreadable(f"{self.path} has a header and nothing below it", hint=CUT)
-        for number, fields in lines[1:]:
+            raise BadFile(f"{self.path} has a header and nothing below it", hint=CUT)
+        for finite_number, fields in lines[1:]:
             if len(fields) != len(header):
-                raise Unreadable(
-                    f"{self.path}, line {number} has {len(fields)} fields, its header {len(header)}", hint=CUT
+                raise BadFile(
+                    f"{self.path}, line {finite_number} has {len(fields)} fields, its header {len(header)}", hint=CUT
                 )
         return [dict(zip(header, fields, strict=True)) for _, fields in lines[1:]]
 
@@ -104,7 +104,7 @@ def opened(path: Path) -> Source:
     return Source(path, path.read_bytes())
 
 
-def matching(folder: Path, pattern: str) -> list[Path]:
+def files_matching(folder: Path, pattern: str) -> list[Path]:
     """The files of a folder that fit a pattern, sorted; a hidden one among them is an error, for nobody sees it."""
     files = sorted(folder.glob(pattern))
     for file in files:
@@ -115,14 +115,14 @@ def matching(folder: Path, pattern: str) -> list[Path]:
 def not_hidden(path: Path) -> None:
     """An error for a file whose name begins with a dot: copies and backups of systems and editors do."""
     if path.name.startswith(".") and path.name.strip("."):
-        raise Unreadable(f"{path} is a hidden file: its name begins with a dot", hint="rename it, or move it away")
+        raise BadFile(f"{path} is a hidden file: its name begins with a dot", hint="rename it, or move it away")
 
 
-def found(path: Path, pattern: str, what: str) -> Path:
+def one_file(path: Path, pattern: str, what: str) -> Path:
     """The path itself where it is a file, else the one file of a folder that fits the pattern."""
     if not path.is_dir():
         return path
-    fitting = matching(path, pattern)
+    fitting = files_matching(path, pattern)
     if len(fitting) == 1:
         return fitting[0]
     problem = f"{len(fitting)} files" if fitting else "no file"
@@ -131,48 +131,48 @@ def found(path: Path, pattern: str, what: str) -> Path:
 
 def beside(path: Path, pattern: str) -> Path | None:
     """The one file next to another that fits a pattern; None where there is none."""
-    fitting = matching(path.parent, pattern)
+    fitting = files_matching(path.parent, pattern)
     if len(fitting) > 1:
         names = ", ".join(file.name for file in fitting)
         raise Misuse(f"{len(fitting)} files could belong to {path.name}: {names}", hint="keep one of them beside it")
     return fitting[0] if fitting else None
 
 
-def percent(text: object, where: str) -> float | None:
+def share_from_percent(text: object, where: str) -> float | None:
     """A share written in percent, as a fraction; None where the cell is blank."""
-    value = number(text, where)
+    value = finite_number(text, where)
     if value is None:
         return None
     if not 0 <= value <= 100:
-        raise Unreadable(f"{where}: {value:g} is no percentage", hint="percentages lie in [0, 100]")
+        raise BadFile(f"{where}: {value:g} is no percentage", hint="percentages lie in [0, 100]")
     return value / 100
 
 
-def number(text: object, where: str) -> float | None:
+def finite_number(text: object, where: str) -> float | None:
     """A finite number; None where the cell is blank."""
     if text is None or (isinstance(text, str) and not text.strip()):
         return None
     try:
         value = float(str(text))
     except ValueError as error:
-        raise Unreadable(f"{where}: `{text}` is no number") from error
+        raise BadFile(f"{where}: `{text}` is no number") from error
     if not math.isfinite(value):
-        raise Unreadable(f"{where}: `{text}` is no finite number")
+        raise BadFile(f"{where}: `{text}` is no finite number")
     return value
 
 
-def count(text: object, where: str) -> int:
+def sample_count(text: object, where: str) -> int:
     """How many samples, 0 where the cell is blank."""
-    value = number(text, where)
+    value = finite_number(text, where)
     if value is None:
         return 0
     if value < 1 or value != int(value):
-        raise Unreadable(f"{where}: `{text}` is no count of samples")
+        raise BadFile(f"{where}: `{text}` is no count of samples")
     return int(value)
 
 
 @dataclass(slots=True)
-class Cells:
+class ScoreCells:
     """Scores on the way into a table: each may be given once."""
 
     path: Path
@@ -183,16 +183,16 @@ class Cells:
     def model(self, name: str, facts: dict[str, str] | None = None) -> None:
         """Opens the scores of a model, which may stand in a file once."""
         if not name.strip():
-            raise Unreadable(f"{self.path} has a line without a model")
+            raise BadFile(f"{self.path} has a line without a model")
         if name in self.facts:
-            raise Unreadable(f"{self.path} has the model `{name}` twice")
+            raise BadFile(f"{self.path} has the model `{name}` twice")
         self.facts[name] = {key: value for key, value in (facts or {}).items() if value}
 
     def add(self, model: str, setting: str, value: float | None, n: int = 0) -> None:
         if value is None:
             return
         if (model, setting) in self.values:
-            raise Unreadable(f"{self.path} has `{setting}` of `{model}` twice")
+            raise BadFile(f"{self.path} has `{setting}` of `{model}` twice")
         self.values[model, setting] = value
         if n:
             self.counts[model, setting] = n

@@ -10,34 +10,32 @@ import re
 from pathlib import Path
 
 from holdfast.core.errors import Misuse
-from holdfast.store.reading import Cells, Unreadable, beside, matching, opened, percent
 from holdfast.store.scores import Imported, Scores, grid
+from holdfast.store.source_files import BadFile, ScoreCells, beside, files_matching, opened, share_from_percent
 
 NAME = "timm"
 FILE = re.compile(r"results-(.+)\.csv")
 
 
-def read(path: Path) -> Imported:
-    files = matching(path, "results-*.csv") if path.is_dir() else [path]
+def read_timm_results(path: Path) -> Imported:
+    files = files_matching(path, "results-*.csv") if path.is_dir() else [path]
     if not files:
         raise Misuse(f"no file named results-*.csv in {path}")
-    together = Cells(path)
+    together = ScoreCells(path)
     where: dict[str | tuple[str, str], str] = {}
     pretrained = _pretrained(files[0])
     for file in files:
         source = opened(file)
         named = FILE.fullmatch(file.name)
         if named is None:
-            raise Unreadable(
-                f"{file.name} does not say the test set", hint="name it as published: results-imagenet.csv"
-            )
-        cells = Cells(file)
+            raise BadFile(f"{file.name} does not say the test set", hint="name it as published: results-imagenet.csv")
+        cells = ScoreCells(file)
         for record in source.records(["model", "img_size", "top1", "top5"]):
             model = f"{record['model']}@{record['img_size']}"
             facts = {"parameters_million": record.get("param_count", ""), "image_size": record["img_size"]}
             cells.model(model, facts | {"pretrained_on": pretrained.get(record["model"], "")})
             for name, setting in (("top1", named[1]), ("top5", f"{named[1]}/top5")):
-                cells.add(model, setting, percent(record[name], f"{file}, `{name}` of `{model}`"))
+                cells.add(model, setting, share_from_percent(record[name], f"{file}, `{name}` of `{model}`"))
                 where[setting] = str(source.origin(NAME))
         together.values |= cells.values
         together.facts |= cells.facts

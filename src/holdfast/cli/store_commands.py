@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.names import measured_model, measured_scenarios
 from holdfast.cli.output import (
     STORE,
     CsvOption,
@@ -134,6 +133,7 @@ def scores(
     from holdfast.cli.scoring import Asked, results, show_results, split, with_several
     from holdfast.metrics.run_scores import run_scores
     from holdfast.metrics.summary import lines
+    from holdfast.store.stored_names import stored_model, stored_scenarios
 
     kept = open_store(store)
     asked = Asked(model or (), scenario or (), reference, benchmark)
@@ -142,10 +142,12 @@ def scores(
     if found and not of_one:
         show_results(found, csv=csv, latex=latex, json=json)
         return
-    models = [measured_model(kept, text) for text in model or ()]
-    made = lines(kept, models=models, scenarios=measured_scenarios(kept, scenario), best_only=not every)
-    spelled = next(iter(measured_scenarios(kept, [reference])), None) if reference else None
-    more = run_scores(kept, [each.footer.key for each in made], of_one, reference=spelled)
+    models = [stored_model(kept, text) for text in model or ()]
+    made = lines(
+        kept, models=models, scenarios=list(stored_scenarios(kept, scenario or ()).values()), best_only=not every
+    )
+    stored_reference = stored_scenarios(kept, [reference])[reference] if reference else None
+    more = run_scores(kept, [each.footer.key for each in made], of_one, reference=stored_reference)
     for note in more.notes:
         warn(note)
     if json or csv:
@@ -196,13 +198,14 @@ def compare(
 ) -> None:
     """Two models sample by sample, under every scenario both were measured under."""
     from holdfast.metrics.compare import comparisons
+    from holdfast.store.stored_names import stored_model, stored_scenarios
 
     kept = open_store(store)
     if benchmark is not None:
         _compare_scores(kept, benchmark, one, other, scenario or [], csv=csv, latex=latex, json=json)
         return
-    one, other = measured_model(kept, one), measured_model(kept, other)
-    made = comparisons(kept, one, other, scenarios=measured_scenarios(kept, scenario))
+    one, other = stored_model(kept, one), stored_model(kept, other)
+    made = comparisons(kept, one, other, scenarios=list(stored_scenarios(kept, scenario or ()).values()))
     tell_failures(kept, {one, other})
     if json or csv:
         records = [each.record() for each in made]

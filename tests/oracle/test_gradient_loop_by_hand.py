@@ -1,0 +1,145 @@
+"""The gradient loop where every pass is known beforehand: targets, restarts, costs, a threat that strays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from holdfast.attacks.gradient import GradientAttack, _mean
+from holdfast.attacks.objectives import cross_entropy, lead, margin
+from holdfast.attacks.steps import Steepest
+from holdfast.attacks.threat import Scene
+from holdfast.attacks.threats.balls import Linf
+from holdfast.core.noise import Noise
+from holdfast.core.types import Batch
+from holdfast.models import TorchClassifier, wrap
+
+# four classes, one per pixel; the logits are the pixels, ten times over
+IMAGES = torch.tensor([[0.8, 0.3, 0.5, 0.1], [0.2, 0.4, 0.6, 0.9]]).view(2, 1, 2, 2)
+LABELS = torch.tensor([0, 3])
+
+
+class Pixels(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(10.0))
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.scale * images.flatten(1)
+
+
+def pixels() -> TorchClassifier:
+    return wrap(Pixels(), name="pixels", classes=4, channels=1)
+
+
+def batch() -> Batch:
+    return Batch(IMAGES, LABELS, ("a", "b"))
+
+
+@pytest.mark.parametrize(("aimed", "seen"), [(1, 1), (2, 2), (3, 3), (9, 3)])
+def test_targets_are_the_other_classes_likeliest_first(aimed: int, seen: int) -> None:
+    """At most all others; the label itself is never aimed at. Each run of a sample has one target."""
+    asked: list[Tensor] = []
+
+    def spy(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:
+        asked.append(targets.clone())
+        return lead(logits, labels, targets)
+
+    attack = GradientAttack(Linf(), spy, Steepest(0.5), 2, targets=aimed, start="identity", radius=0.01)
+    made = attack(pixels(), batch(), Noise.of(0, ("a", "b")), width=2)
+    assert not bool(made.broken.any())
+    each = [torch.stack(asked[3 * run : 3 * run + 3]) for run in range(seen)]
+    assert [target[0].tolist() for target in each] == [[2, 2], [1, 1], [3, 0]][:seen]
+    assert all(bool((target == target[0]).all()) for target in each)
+    # one pass to rank, then for each target two steps and a last look
+    assert made.forwards.tolist() == [1 + 3 * seen] * 2
+    assert made.backwards.tolist() == [2 * seen] * 2
+
+
+def test_each_target_has_its_restarts() -> None:
+    asked: list[Tensor] = []
+
+    def spy(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:
+        asked.append(targets.clone())
+        return lead(logits, labels, targets)
+
+    attack = GradientAttack(Linf(), spy, Steepest(0.5), 1, 2, targets=2, radius=0.01)
+    made = attack(pixels(), batch(), Noise.of(0, ("a", "b")), width=2)
+    assert [targets.tolist() for targets in asked] == [[2, 2]] * 4 + [[1, 1]] * 4
+    assert made.forwards.tolist() == [1 + 2 * 2 * 2] * 2
+    assert attack.cost.forwards == 1 + 2 * 2 * 2
+    assert attack.cost.backwards == 4
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+@pytest.mark.parametrize("draws", [1, 2])
+def test_passes_are_those_of_every_step_and_a_last_look(steps: int, draws: int) -> None:
+    attack = GradientAttack(Linf(), margin, Steepest(0.1), steps, 2, start="identity", draws=draws, radius=0.01)
+    made = attack(pixels(), batch(), Noise.of(0, ("a", "b")), width=2)
+    assert made.forwards.tolist() == [2 * (steps + 1) * draws] * 2
+    assert made.backwards.tolist() == [2 * steps * draws] * 2
+    assert (attack.cost.forwards, attack.cost.backwards) == (2 * (steps + 1) * draws, 2 * steps * draws)
+
+
+def test_a_sample_leaves_at_its_first_success() -> None:
+    """Margins of 0.3 close by 0.12 a step, so they break at the fourth look, whose gradient is taken with it."""
+    attack = GradientAttack(Linf(), margin, Steepest(0.3), 9, start="identity", radius=0.2)
+    made = attack(pixels(), batch(), Noise.of(0, ("a", "b")), width=2)
+    assert made.broken.tolist() == [True, True]
+    assert made.forwards.tolist() == [4, 4]
+    assert made.backwards.tolist() == [4, 4]
+    assert made.size.tolist() == pytest.approx([0.18, 0.18], abs=1e-6)
+
+
+def test_the_strongest_point_is_kept_not_the_last() -> None:
+    """An objective that falls again after its second look."""
+    values = iter([0.0, 5.0, 1.0, -3.0])
+
+    def wave(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:
+        return margin(logits, labels, targets) * 0 + next(values) + (logits - logits.detach()).sum(dim=1)
+
+    attack = GradientAttack(Linf(), wave, Steepest(0.25), 3, start="identity", radius=0.02)
+    made = attack(pixels(), batch(), Noise.of(0, ("a", "b")), width=2)
+    # after one step of a quarter of the radius
+    assert made.size.tolist() == pytest.approx([0.005, 0.005], abs=1e-6)
+
+
+@dataclass(frozen=True, slots=True)
+class Straying(Linf):
+    """A threat whose projection forgets the radius."""
+
+    def project(self, scene: Scene, variable: Tensor) -> Tensor:
+        return variable
+
+
+def test_what_strays_from_its_set_is_scored_unattacked_and_says_so() -> None:
+    attack = GradientAttack(Straying(), cross_entropy, Steepest(1.0), 4, start="identity", radius=0.05)
+    model, samples = pixels(), batch()
+    made = attack(model, samples, Noise.of(0, samples.ids), width=2)
+    assert torch.equal(made.images, IMAGES)
+    assert made.size.tolist() == [0, 0]
+    assert sorted(made.reasons) == [0, 1]
+    assert all("left its set" in reason for reason in made.reasons.values())
+
+
+def test_a_mean_of_draws() -> None:
+    parts = [torch.tensor([1.0, 2.0]), torch.tensor([3.0, 6.0])]
+    assert _mean(parts).tolist() == [2, 4]
+    assert _mean(parts[:1]).tolist() == [1, 2]
+
+
+def test_a_narrow_batch_takes_the_samples_in_their_order(linear: Callable[..., TorchClassifier]) -> None:
+    """One at a time: the first sample runs to its end before the second begins, and all are found."""
+    asked: list[Tensor] = []
+
+    def spy(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:
+        asked.append(labels.clone())
+        return margin(logits, labels, targets)
+
+    attack = GradientAttack(Linf(), spy, Steepest(0.3), 2, start="identity", radius=0.01)
+    attack(pixels(), batch(), Noise.of(0, ("a", "b")), width=1)
+    assert [labels.tolist() for labels in asked] == [[0]] * 3 + [[3]] * 3
