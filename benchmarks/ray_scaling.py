@@ -17,25 +17,24 @@ from typing import NamedTuple
 
 from holdfast.core.refs import Run, Scenario
 from holdfast.core.types import Score
-from holdfast.engine.jobs import RunOptions
+from holdfast.engine.evaluate import Outcome, evaluate
 from holdfast.engine.ray import driver
-from holdfast.engine.watch import Expected, SilentWatcher
-from holdfast.store import Store
+from holdfast.engine.watch import Expected, Watcher
 
 MODEL = "fashion-at-linf"
 SCENARIOS = ("fashion-mnist-2k+pgd-linf:radius=8/255,steps=20", "fashion-mnist-2k+fog:severity=3+pgd-l2:steps=20")
 
 
-class Gathered(driver.Dispatch):
+class Gathered(driver.Driver):
     """Waits for every actor before the first task, so that none starts up while others work."""
 
-    def _plan(self, scenarios: Sequence[Scenario], models: int) -> None:
-        while len(self.workers.ready) < len(self.workers.members):
-            self._hear()
-        super()._plan(scenarios, models)
+    def outcomes(self, scenarios: Sequence[Scenario], models: int) -> dict[int, Outcome]:
+        while len(self._idle()) < len(self.workers):
+            self._receive()
+        return super().outcomes(scenarios, models)
 
 
-class Clock(SilentWatcher):
+class Clock(Watcher):
     """When all actors were ready, and when the last run ended."""
 
     ready = ended_at = 0.0
@@ -59,16 +58,16 @@ def timed(actors: int, samples: int) -> Took:
     clock = Clock()
     with tempfile.TemporaryDirectory() as folder:
         begun = time.perf_counter()
-        outcomes = driver.evaluate_on_ray(
-            [MODEL],
+        outcomes = evaluate(
+            MODEL,
             SCENARIOS,
-            store=Store(folder),
-            options=RunOptions(samples=samples),
+            store=folder,
+            samples=samples,
             pictures=0,
             watcher=clock,
-            address=None,
-            actors=actors,
             device="cpu",
+            engine="ray",
+            actors=actors,
         )
         whole = time.perf_counter() - begun
     digests = tuple(each.rows.footer.digest for each in outcomes if each.rows is not None)
@@ -82,7 +81,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=2000)
     chosen = parser.parse_args()
 
-    driver.Dispatch = Gathered  # type: ignore[misc]
+    driver.Driver = Gathered  # type: ignore[misc]
     print(f"{os.cpu_count()} cores, {MODEL}, {len(SCENARIOS)} runs of {chosen.samples:,} samples")
     took: dict[int, list[Took]] = {1: [], 2: []}
     for _ in range(chosen.repeat):

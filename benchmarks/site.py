@@ -21,11 +21,12 @@ import numpy as np
 
 from holdfast.core.refs import digest
 from holdfast.core.suites import Suite, load_suite
+from holdfast.core.table import table as new_table
 from holdfast.core.types import ModelCard
 from holdfast.site.build import Site, build_site
 from holdfast.store.footer import ChangeRecord, Footer
 from holdfast.store.rows import Predictions, to_rows
-from holdfast.store.scores import Origin, Scores, grid
+from holdfast.store.scores import Origin, Scores
 from holdfast.store.store import Store
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def simulated(suite: Suite, models: int, settings: int) -> Scores:
     kinds = ("STANDARD", "MORE_DATA", "ROBUST")
     facts = {f"sim-{i}": {"type": kinds[i % 3], "architecture": f"net-{i % 12}"} for i in range(models)}
     origin = Origin("simulated", f"{suite.name}.csv", digest([suite.name, models]), "2026-01-01")
-    table = grid(cells, counts=dict.fromkeys(cells, 50_000), facts=facts, source=str(origin))
+    table = new_table(cells, counts=dict.fromkeys(cells, 50_000), facts=facts, source=str(origin))
     units = {column.name: column.unit for column in suite.board}
     return Scores(suite.published[0], table, units, origin)
 

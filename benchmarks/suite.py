@@ -19,10 +19,11 @@ from holdfast.cli.progress import LogLines
 from holdfast.core.registry import registry
 from holdfast.core.suites import load_suite
 from holdfast.engine.device import Width, full_precision, pick_device
-from holdfast.engine.evaluate import evaluate, expected
+from holdfast.engine.evaluate import evaluate
 from holdfast.engine.jobs import ModelLoader, RunOptions
+from holdfast.engine.plan import expected
 from holdfast.engine.shards import on_device
-from holdfast.engine.watch import SilentWatcher
+from holdfast.engine.watch import Watcher
 from holdfast.store import Store
 
 ROUNDS = 12
@@ -52,7 +53,7 @@ def main() -> None:
         samples=samples,
         device=chosen.device,
         pictures=0,
-        watcher=SilentWatcher() if chosen.quiet else LogLines(),
+        watcher=Watcher() if chosen.quiet else LogLines(),
     )
     wall = time.perf_counter() - begun
     footers = [outcome.rows.footer for outcome in outcomes if outcome.rows is not None]
@@ -89,7 +90,7 @@ def bare(model: str, scenarios: list[str], samples: int | None, chosen: argparse
     options = RunOptions(samples=samples)
     runs = [registry.scenario(text) for text in scenarios]
     with full_precision():
-        loader.ahead = sum(run.samples * run.backwards for run in expected(runs, loader, options, SilentWatcher()))
+        loader.ahead = sum(run.samples * run.backwards for run in expected(runs, loader, options, Watcher()))
         attacked = [run for run in runs if any(part.kind == "attack" for part in run.changes)]
         job = loader.job(registry.bind("model", model), (attacked or runs)[-1], options)
         width = Width.for_model(job.model, job.dataset.card, loader.device).value

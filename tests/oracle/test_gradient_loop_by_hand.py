@@ -15,6 +15,7 @@ from holdfast.attacks.steps import Steepest
 from holdfast.attacks.threat import Scene
 from holdfast.attacks.threats.balls import Linf
 from holdfast.core.noise import Noise
+from holdfast.core.registry import registry
 from holdfast.core.types import Batch
 from holdfast.models import TorchClassifier, wrap
 
@@ -106,6 +107,49 @@ def test_the_strongest_point_is_kept_not_the_last() -> None:
     made = attack(pixels(), batch(), Noise.of(0, ("a", "b")), width=2)
     # after one step of a quarter of the radius
     assert made.size.tolist() == pytest.approx([0.005, 0.005], abs=1e-6)
+
+
+def test_of_equal_values_the_first_is_kept() -> None:
+    def flat(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:
+        return (logits - logits.detach()).sum(dim=1)
+
+    def attacked(**more: object) -> Tensor:
+        attack = GradientAttack(Linf(), flat, Steepest(0.25), 3, radius=0.02, **more)  # type: ignore[arg-type]
+        return attack(pixels(), batch(), Noise.of(0, ("a", "b")), width=2).images
+
+    assert torch.equal(attacked(start="identity"), IMAGES)
+    assert torch.equal(attacked(restarts=3), attacked(restarts=1))
+    assert not torch.equal(attacked(), IMAGES)
+
+
+def test_a_union_counts_every_pass_and_its_checks() -> None:
+    """The first attack moves both pixels by 0.06 and breaks a lead of 0.1, the second one of 0.3 by 0.2."""
+    images = torch.tensor([[0.5, 0.4, 0.1, 0.0], [0.6, 0.3, 0.1, 0.0]]).view(2, 1, 2, 2)
+    samples = Batch(images, torch.tensor([0, 0]), ("a", "b"))
+    union = registry.build(registry.bind("attack", "worst-of:attacks=[(fgsm:radius=0.06),(fgsm:radius=0.2)]"))
+    made = union(pixels(), samples, Noise.of(0, samples.ids), width=2)
+    assert made.broken.tolist() == [True, True]
+    assert made.size.tolist() == pytest.approx([0.06, 0.2], abs=1e-6)
+    # two looks and a check for each attack that a sample meets
+    assert made.forwards.tolist() == [3, 6]
+    assert made.backwards.tolist() == [1, 2]
+    assert (union.cost.forwards, union.cost.backwards) == (6, 2)
+    assert made.tallies["broken by fgsm:radius=0.06"] == made.tallies["broken by fgsm:radius=0.2"] == 1
+    assert "tried without gradients" not in made.tallies
+    alone = registry.build(registry.bind("attack", "fgsm:radius=0.2"))
+    second = alone(pixels(), samples, Noise.of(0, samples.ids), width=2)
+    assert torch.equal(made.images[1], second.images[1])
+    # a start given to the union is for its first attack
+    given = torch.tensor([[0.0, 0.05, 0.0, 0.0], [0.01, 0.0, 0.0, 0.0]]).view_as(images)
+    radius = torch.full((2,), torch.nan)
+    begun = union.attempt(pixels(), samples, Noise.of(0, samples.ids), radius, width=2, first=given)
+    assert torch.equal(begun.images[1], second.images[1])
+    assert begun.broken.tolist() == [True, True]
+
+
+def test_the_usual_radii_are_those_of_the_field() -> None:
+    usual = {norm: registry.build(registry.bind("attack", f"pgd-{norm}")).radius for norm in ("linf", "l2", "l1")}
+    assert usual == {"linf": pytest.approx(8 / 255), "l2": 0.5, "l1": 12.0}
 
 
 @dataclass(frozen=True, slots=True)

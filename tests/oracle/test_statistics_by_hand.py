@@ -55,6 +55,8 @@ def test_a_printed_number_has_an_interval_only_as_a_share_of_a_known_count() -> 
         assert (other.value, other.n) == (0.25, 0)
         assert math.isnan(other.low)
         assert math.isnan(other.high)
+    assert printed_score(0.004, 100, "percent").low == 0  # less than one of a hundred: none of them
+    assert printed_score(0.996, 100, "percent").high == 1
     # printed 33.3 % of 3: the interval is that of 1 of 3, and holds the number as printed
     rough = printed_score(0.333, 3, "percent")
     assert rough.low == pytest.approx(share_bounds(1, 3)[0])

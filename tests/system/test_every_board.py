@@ -15,16 +15,16 @@ from typing import Any
 
 import pytest
 
+from holdfast.boards.benchmark_tables import store_board
 from holdfast.boards.board_list import BrokenSuite, board_suites
 from holdfast.boards.board_text import number_text
 from holdfast.boards.entries import Board
-from holdfast.cli.tables import store_board
 from holdfast.core.suites import Suite
 from holdfast.site.build import build_site
 from holdfast.site.slugs import slug
 from holdfast.store import Store
 from holdfast.store.exporting import escaped
-from holdfast.store.importers import read
+from holdfast.store.importers import read_results
 
 ROOT = Path(__file__).parents[2]
 FILES = Path(os.environ.get("HOLDFAST_PUBLISHED", ROOT.parent / "shared" / "published"))
@@ -75,7 +75,7 @@ def everything(request: Any, synthetic: Any, tmp_path_factory: pytest.TempPathFa
         if not FILES.is_dir():
             pytest.skip(f"the public files are not at {FILES}")
         for name, folder in FOLDERS.items():
-            made = read(name, FILES / folder)
+            made = read_results(name, FILES / folder)
             for scores in made.scores:
                 store.add_scores(scores)
             for rows in made.rows:

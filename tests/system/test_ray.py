@@ -20,16 +20,13 @@ import torch
 from holdfast.core.errors import Absent
 from holdfast.core.refs import Run
 from holdfast.engine.evaluate import Outcome, evaluate
-from holdfast.engine.jobs import RunOptions
-from holdfast.engine.ray.driver import evaluate_on_ray
-from holdfast.engine.watch import SilentWatcher
+from holdfast.engine.watch import Watcher
 from holdfast.store import Footer, Rows, Store
 
 pytest.importorskip("ray")
 
 CLEAN = "fashion-mnist-2k"
 ATTACKED = "fashion-mnist-2k+gaussian-noise:severity=2+pgd-linf:radius=8/255,steps=4"
-WANTED = RunOptions(samples=1000, batch_size=16)  # shards of 64 samples
 OF_THE_MOMENT = {"started", "finished", "seconds", "device"}
 MODEL = """
 import os, pathlib, ray
@@ -81,13 +78,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def on_ray(models: list[str], scenarios: list[str], store: str, **more: Any) -> list[Outcome]:
     settings: dict[str, Any] = {
-        "options": WANTED,
+        "samples": 1000,
+        "batch_size": 16,
         "pictures": 2,
-        "watcher": SilentWatcher(),
-        "address": None,
+        "watcher": Watcher(),
         "actors": 2,
     }
-    return evaluate_on_ray(models, scenarios, store=Store(store), **(settings | more))
+    return evaluate(models, scenarios, store=store, engine="ray", **(settings | more))
 
 
 def assert_same(one: Rows | None, other: Rows | None) -> None:
@@ -103,13 +100,11 @@ def assert_same(one: Rows | None, other: Rows | None) -> None:
 
 def alone() -> Rows | None:
     """The rows that one process makes."""
-    (outcome,) = evaluate(
-        "python:mine:make", ATTACKED, store="local", samples=WANTED.samples, batch_size=WANTED.batch_size, pictures=0
-    )
+    (outcome,) = evaluate("python:mine:make", ATTACKED, store="local", samples=1000, batch_size=16, pictures=0)
     return outcome.rows
 
 
-class Acting(SilentWatcher):
+class Acting(Watcher):
     """Does something once, as soon as it can: `act` says whether it did."""
 
     def __init__(self, act: Callable[[], bool]) -> None:
@@ -132,7 +127,7 @@ class Acting(SilentWatcher):
 def test_two_actors_give_the_rows_of_one_process(place: Path) -> None:
     """On relative paths, with a model of our own and data that is not there."""
     models, scenarios = ["python:mine:make", "fashion-standard"], [CLEAN, ATTACKED, "cifar10"]
-    together = on_ray(models, scenarios, "rows", options=RunOptions(samples=300, batch_size=16))
+    together = on_ray(models, scenarios, "rows", samples=300)
     alone = evaluate(models, scenarios, store="local", samples=300, batch_size=16, pictures=2)
     for one, other in zip(together, alone, strict=True):
         if "cifar10" in one.scenario:
@@ -193,10 +188,10 @@ def test_a_node_that_is_lost_loses_no_finished_shard(place: Path, cluster: Any) 
 @pytest.mark.slow
 @pytest.mark.usefixtures("cluster", "place")
 def test_a_model_that_kills_its_process_fails_alone() -> None:
-    deadly, fine = on_ray(["python:mine:deadly", "fashion-standard"], [CLEAN], "rows", retries=1)
+    deadly, fine = on_ray(["python:mine:deadly", "fashion-standard"], [CLEAN], "rows")
     assert fine.rows is not None
     assert deadly.rows is None
-    assert "died 2 times" in str(deadly.error)
+    assert "died 4 times" in str(deadly.error)
 
 
 @pytest.mark.slow

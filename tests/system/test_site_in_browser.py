@@ -13,10 +13,11 @@ import pytest
 
 from holdfast.boards.suite_board import suite_board
 from holdfast.core.suites import load_suite
+from holdfast.core.table import table
 from holdfast.core.types import Flag
 from holdfast.site.build import build_site
 from holdfast.site.serve import Pages, server
-from holdfast.store.scores import Origin, Scores, grid
+from holdfast.store.scores import Origin, Scores
 from holdfast.store.store import Store
 
 SUITE = "oodrobustbench-cifar10-linf"
@@ -73,7 +74,7 @@ def store(synthetic: Any, tmp_path_factory: pytest.TempPathFactory) -> Store:
     origin = Origin("csv", HOSTILE, "ab" * 32, "2026-01-01")
     counts = dict.fromkeys(cells, 10_000)
     made.add_scores(
-        Scores(SUITE, grid(cells, counts=counts, facts=facts, source=f"{CLOSING} arXiv:2310.12793"), {}, origin)
+        Scores(SUITE, table(cells, counts=counts, facts=facts, source=f"{CLOSING} arXiv:2310.12793"), {}, origin)
     )
     return made
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -13,6 +14,9 @@ from holdfast.store.exporting import latex_table
 from holdfast.store.scores import PER_HUNDRED
 
 UNRELIABLE = "†"
+KEYS = 2  # rank and model, which every block of text repeats
+GAP = 1  # between columns
+LONGEST_WORDS = 24  # of a column of words; longer ones are folded
 LARGE = 100  # from here on a number that is no share has decimals, not figures
 
 
@@ -109,6 +113,61 @@ def board_latex(board: Board) -> str:
     table = board_table(board)
     notes = "".join(f"% {note}\n" for note in table.notes)
     return latex_table(table.columns, table.rows, right=table.right) + notes
+
+
+class TextBlock(NamedTuple):
+    """Some columns of a table as lines of text."""
+
+    heading: list[str]
+    body: list[str]
+
+
+def text_blocks(table: BoardTable, width: int) -> list[TextBlock]:
+    """The table cut between columns into blocks that fit the width; each begins with rank and model."""
+    widths = _widths(table, width)
+    room_of_block = width - sum(widths[:KEYS]) - KEYS * GAP
+    groups: list[list[int]] = [[]]
+    room = room_of_block
+    for i in range(KEYS, len(table.columns)):
+        if groups[-1] and widths[i] > room:
+            groups.append([])
+            room = room_of_block
+        groups[-1].append(i)
+        room -= widths[i] + GAP
+    return [_text_block(table, [*range(KEYS), *group], widths) for group in groups]
+
+
+def _widths(table: BoardTable, width: int) -> list[int]:
+    """How wide each column is: numbers are folded only where one alone would not fit, headings and words before."""
+    widths: list[int] = []
+    for i, heading in enumerate(table.columns):
+        cells = max((len(row[i]) for row in table.rows), default=0)
+        room = width - sum(widths[:KEYS]) - KEYS * GAP
+        words = width // 2 - 8 if i < KEYS else min(room, max(LONGEST_WORDS, width // 4))
+        most = room if heading in table.right and i >= KEYS else words
+        widths.append(min(max(min(cells, most), max(map(len, heading.split()), default=0)), max(most, 1)))
+    return widths
+
+
+def _text_block(table: BoardTable, index: Sequence[int], widths: Sequence[int]) -> TextBlock:
+    sides = [str.rjust if table.columns[i] in table.right else str.ljust for i in index]
+    lines: list[list[str]] = []
+    for n, row in enumerate([table.columns, *table.rows]):
+        folded = [_folded(row[i], widths[i]) for i in index]
+        tall = max(map(len, folded))
+        # a heading ends where its column begins
+        padded = [[""] * (tall - len(cell)) + cell if n == 0 else cell + [""] * (tall - len(cell)) for cell in folded]
+        lines.append(
+            [
+                " ".join(side(cell[k], widths[i]) for side, cell, i in zip(sides, padded, index, strict=True)).rstrip()
+                for k in range(tall)
+            ]
+        )
+    return TextBlock(lines[0], [line for row in lines[1:] for line in row])
+
+
+def _folded(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, max(1, width), break_on_hyphens=False) or [""] if len(text) > width else [text]
 
 
 class _Marks:

@@ -1,10 +1,15 @@
-"""Boards: models beside each other."""
+"""Boards: models beside each other, as many columns as fit the screen, the rest below, footnotes at the end."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from holdfast.cli.output import (
     STORE,
@@ -14,10 +19,30 @@ from holdfast.cli.output import (
     StoreOption,
     err,
     open_store,
+    out,
     print_csv,
     print_json,
+    print_table,
+    show_table,
     tell_failures,
+    warn,
 )
+from holdfast.core.errors import unknown
+
+if TYPE_CHECKING:
+    from holdfast.boards.board_text import NumberStyle
+    from holdfast.boards.entries import Board
+    from holdfast.core.suites import Column, Suite
+    from holdfast.store import Store
+
+WIDTH = 80  # where the width of the screen is not known
+
+
+class RoundingChoice(StrEnum):
+    """How decimals are cut."""
+
+    round = "round"
+    truncate = "truncate"
 
 
 def board(
@@ -27,8 +52,8 @@ def board(
     store: StoreOption = STORE,
     sort: Annotated[str | None, typer.Option("--sort", help="The score to sort by.")] = None,
     rounding: Annotated[
-        str, typer.Option("--rounding", help="round, or truncate as Table 1 of OODRobustBench does.")
-    ] = "round",
+        RoundingChoice, typer.Option("--rounding", help="truncate is what Table 1 of OODRobustBench does.")
+    ] = RoundingChoice.round,
     digits: Annotated[int, typer.Option("--digits", min=0, max=9, help="Decimals.")] = 1,
     complete: Annotated[bool, typer.Option("--complete", help="Leave incomplete entries out.")] = False,
     details: Annotated[bool, typer.Option("--details", help="Also show the board's details.")] = False,
@@ -41,23 +66,20 @@ def board(
     json: JsonOption = False,
 ) -> None:
     """Models beside each other, best first: what papers print, what was imported, what was measured here."""
+    from holdfast.boards.benchmark_tables import store_board
     from holdfast.boards.board_list import named_board
     from holdfast.boards.board_text import NumberStyle, records
-    from holdfast.cli.board_view import chosen, list_boards, show_board
-    from holdfast.cli.tables import store_board
-    from holdfast.core.errors import Misuse
 
     kept = open_store(store)
     if name is None:
-        list_boards(kept, json)
+        _list_boards(kept, json)
         return
-    if rounding not in ("round", "truncate"):
-        raise Misuse(f"--rounding is round or truncate, got `{rounding}`")
-    style = NumberStyle(digits, "truncate" if rounding == "truncate" else "round")
+    style = NumberStyle(digits, rounding.value)
     suite = named_board(name, kept, dataset=dataset)
     shown = store_board(suite, kept, sort=sort)
-    scores = chosen(shown, columns or (), details=details)
-    left_out = [entry for entry in shown.entries if not entry.is_complete]
+    scores = _chosen_columns(shown, columns or (), details=details)
+    incomplete = [entry for entry in shown.entries if not entry.is_complete]
+    every = len(shown.entries)
     tell_failures(kept, {entry.model for entry in shown.entries if entry.is_measured})
     if complete:
         shown = shown.complete()
@@ -67,10 +89,88 @@ def board(
     if csv:
         print_csv(records(shown, style))
         return
-    show_board(shown, suite, scores, style, with_missing=not complete, latex=latex, is_fitted=details)
-    if left_out:
-        every = len(left_out) + sum(entry.is_complete for entry in shown.entries)
+    _show_board(shown, suite, scores, style, latex=latex, is_fitted=details)
+    if incomplete:
         err.print(
-            f"{len(left_out)} of {every} entries are incomplete and {'left out' if complete else 'marked'}; "
+            f"{len(incomplete)} of {every} entries are incomplete and {'left out' if complete else 'marked'}; "
             "no average is taken over missing results"
         )
+
+
+def _list_boards(store: Store, json: bool) -> None:
+    """Every board with its entries; those without any below, each with the command that fills it."""
+    from holdfast.boards.benchmark_tables import store_board
+    from holdfast.boards.board_list import BrokenSuite, board_suites, filled_by
+
+    records: list[dict[str, object]] = []
+    filled, empty = [], []
+    for suite in board_suites(store):
+        if isinstance(suite, BrokenSuite):
+            warn(f"{suite.name}: {suite.problem}")
+            continue
+        entries = store_board(suite, store).entries
+        measured = sum(entry.is_measured for entry in entries)
+        records.append(
+            {
+                "suite": suite.name,
+                "dataset": suite.dataset,
+                "title": suite.title,
+                "source": suite.source,
+                "entries": len(entries),
+                "measured": measured,
+                "filled_by": filled_by(suite),
+            }
+        )
+        if entries:
+            filled.append([f"{suite.name}{suite.options}", suite.title, str(len(entries)), str(measured)])
+        else:
+            empty.append([suite.name, filled_by(suite)])
+    if json:
+        print_json(records)
+        return
+    numbers = ["entries", "measured here"]
+    print_table(["board", "what it ranks", *numbers], filled, right=numbers)
+    if empty:
+        out.print(f"\n{len(empty)} have no entries yet:")
+        print_table(["board", "filled by"], empty)
+
+
+def _chosen_columns(board: Board, names: Sequence[str], *, details: bool) -> list[Column]:
+    """The columns to show, by their names; without any, all that are no details, or with `details` all."""
+    known = {column.name: column for column in board.every_column}
+    for name in names:
+        if name not in known:
+            raise unknown(f"score of the board `{board.suite}`", name, known)
+    if names:
+        return [known[name] for name in dict.fromkeys(names)]
+    return list(board.every_column if details else board.columns)
+
+
+def _show_board(
+    board: Board, suite: Suite, columns: Sequence[Column], style: NumberStyle, *, latex: bool, is_fitted: bool
+) -> None:
+    """The board as a table, or in LaTeX; fitted to the screen, or to 80 columns with `is_fitted`."""
+    from holdfast.boards.board_list import filled_by
+    from holdfast.boards.board_text import board_table, text_blocks
+
+    table = board_table(board, columns, style, with_missing=any(not entry.is_complete for entry in board.entries))
+    width = _screen_width(is_fitted)
+    if latex or width is None:
+        show_table(table.columns, table.rows, right=table.right, latex=latex)
+    else:
+        for block in text_blocks(table, width):
+            for line in block.heading:
+                out.print(Text(line, style="bold"))
+            # rich takes a minute for what this writes in a second
+            sys.stdout.write("".join(f"{line}\n" for line in block.body))
+    for note in table.notes:
+        sys.stdout.write(f"% {note}\n") if latex else out.print(note, markup=False, soft_wrap=width is None)
+    if not board.entries:
+        err.print(f"no entries yet: {filled_by(suite)}", markup=False, soft_wrap=True)
+
+
+def _screen_width(is_fitted: bool) -> int | None:
+    """How many letters a line may have; None where output is piped and no width is asked for."""
+    if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
+        return out.width
+    return WIDTH if is_fitted else None

@@ -22,37 +22,37 @@ def doctor(store: StoreOption = STORE, json: JsonOption = False) -> None:
     from holdfast.engine.diagnosis import examined
 
     with err.status("looking around"):
-        found = examined(store)
+        diagnosis = examined(store)
     if json:
-        states = [asdict(suite) | {"state": suite.state} for suite in found.suites]
-        print_json(asdict(found) | {"suites": states, "problems": found.problems})
+        states = [asdict(suite) | {"state": suite.state} for suite in diagnosis.suites]
+        print_json(asdict(diagnosis) | {"suites": states, "problems": diagnosis.problems})
     else:
-        _show(found)
-    if found.problems:
+        _show(diagnosis)
+    if diagnosis.problems:
         raise typer.Exit(1)
 
 
-def _show(found: Diagnosis) -> None:
-    out.print(f"[bold]holdfast {found.holdfast}[/] on Python {found.python}\n")
+def _show(diagnosis: Diagnosis) -> None:
+    out.print(f"[bold]holdfast {diagnosis.holdfast}[/] on Python {diagnosis.python}\n")
     print_table(
         ["device", "memory", "free", "what"],
-        [[each.name, _size(each.memory), _size(each.free), each.about] for each in found.devices],
+        [[each.name, _size(each.memory), _size(each.free), each.about] for each in diagnosis.devices],
         right=["memory", "free"],
     )
     out.print()
-    print_table(["package", "version", "for", "to have it"], [_package(each) for each in found.packages])
-    free = "" if found.store.free is None else f", {_size(found.store.free)} free"
-    out.print(f"\nstore {found.store.path}: {found.store.runs:,} finished runs{free}", markup=False)
-    if found.data:
-        out.print(f"data in {found.folder}\n", markup=False)
-        print_table(["dataset", "state", "where, or how to get it"], [_data(each) for each in found.data])
+    print_table(["package", "version", "for", "to have it"], [_package(each) for each in diagnosis.packages])
+    free = "" if diagnosis.store.free is None else f", {_size(diagnosis.store.free)} free"
+    out.print(f"\nstore {diagnosis.store.path}: {diagnosis.store.runs:,} finished runs{free}", markup=False)
+    if diagnosis.data:
+        out.print(f"data in {diagnosis.folder}\n", markup=False)
+        print_table(["dataset", "state", "where, or how to get it"], [_data(each) for each in diagnosis.data])
         out.print()
         columns = ["suite", "can run", "scenarios", "at most", "waits for"]
-        print_table(columns, [_suite(each) for each in found.suites], right=["scenarios", "at most"])
-        _estimate(found)
-    for problem in found.problems:
+        print_table(columns, [_suite(each) for each in diagnosis.suites], right=["scenarios", "at most"])
+        _estimate(diagnosis)
+    for problem in diagnosis.problems:
         out.print(f"broken: {problem}", markup=False)
-    if not found.problems:
+    if not diagnosis.problems:
         out.print("nothing that is needed is broken")
 
 
@@ -73,13 +73,13 @@ def _suite(suite: Fitness) -> list[str]:
     return [suite.name, suite.state, f"{suite.can} of {suite.of}", time, waits]
 
 
-def _estimate(found: Diagnosis) -> None:
-    models = dict.fromkeys(suite.model for suite in found.suites if suite.model)
+def _estimate(diagnosis: Diagnosis) -> None:
+    models = dict.fromkeys(suite.model for suite in diagnosis.suites if suite.model)
     if models:
         named = " or ".join(f"`{name}`" for name in models)
         out.print(
-            f"\ntimes are estimates for {named} on {found.devices[-1].name}, from a short trial of its passes and the "
-            "most passes an attack makes;\n`holdfast plan MODEL --suite SUITE` times your own model"
+            f"\ntimes are estimates for {named} on {diagnosis.devices[-1].name}, from a short trial of its passes and "
+            "the most passes an attack makes;\n`holdfast plan MODEL --suite SUITE` times your own model"
         )
 
 

@@ -27,7 +27,7 @@ from holdfast.core.rounding import percent
 
 if TYPE_CHECKING:
     from holdfast.core.suites import Suite
-    from holdfast.engine.evaluate import Outcome
+    from holdfast.engine.evaluate import Engine, Outcome
     from holdfast.models.fast import Speed
     from holdfast.store import Store
 
@@ -57,7 +57,7 @@ SpeedOption = Annotated[
     ),
 ]
 BatchOption = Annotated[
-    int | None, typer.Option("--batch-size", help="Samples in flight; found by itself if not given.")
+    int | None, typer.Option("--batch-size", help="Samples at once; chosen by memory if not given.")
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")]
 
@@ -70,7 +70,6 @@ def demo(
 ) -> None:
     """The whole job on bundled data: evaluate bundled models, print the scores, write a report for each."""
     from holdfast.cli.progress import watching
-    from holdfast.cli.tables import print_matrix
     from holdfast.core.suites import load_suite
     from holdfast.engine.evaluate import evaluate
     from holdfast.site.report import write_report
@@ -83,7 +82,7 @@ def demo(
         outcomes = evaluate(
             suite.models, suite.scenarios, store=store, samples=samples or suite.samples, device=device, watcher=watcher
         )
-    print_matrix(outcomes)
+    _print_matrix(outcomes)
     n = samples or suite.samples
     out.print(f"\npercent right of {n:,} samples, with the 95 % interval; attacks are run on the samples still right")
     reports = [write_report(store, model, out_dir / f"{model}.html") for model in suite.models]
@@ -188,10 +187,10 @@ def plan_command(
     counts = {
         state: sum(run.state == state for run in planned) for state in ("done", "under way", "to do", "cannot run")
     }
-    said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+    summary = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
     unknown = sum(run.seconds is None and run.problem is None for run in planned)
     aside = f" beside {unknown} runs without a recorded pace" if unknown else ""
-    out.print(f"\n{said}; at most {seconds_text(rest)} left{aside}. Attacks end early on samples they break.")
+    out.print(f"\n{summary}; at most {seconds_text(rest)} left{aside}. Attacks end early on samples they break.")
 
 
 def evaluate_command(
@@ -217,45 +216,29 @@ def evaluate_command(
     json: JsonOption = False,
 ) -> None:
     """Measure models under scenarios. What is done is not done again; Ctrl-C is safe and the same command resumes."""
-    from dataclasses import asdict
-
     from holdfast.cli.progress import watching
     from holdfast.engine.evaluate import evaluate
-    from holdfast.engine.jobs import RunOptions
     from holdfast.metrics.summary import line
 
-    if engine not in ("local", "ray"):
-        raise Misuse(f"--engine is local or ray, got `{engine}`")
-    if engine == "local" and (address is not None or actors is not None):
-        raise Misuse("--address and --actors are for --engine ray")
     chosen, scenarios = _scenarios(suite, scenario, dataset, part or ())
     kept = open_store(store)
-    options = RunOptions(
-        seed,
-        samples or (chosen.samples if chosen else None),
-        parse_share(precision, "--precision"),
-        batch_size,
-        cast("Speed", speed),
-    )
     with watching(quiet=quiet) as watcher:
-        if engine == "ray":
-            from holdfast.engine.ray.driver import evaluate_on_ray
-
-            outcomes = evaluate_on_ray(
-                models,
-                scenarios,
-                store=kept,
-                options=options,
-                pictures=pictures,
-                watcher=watcher,
-                address=address,
-                actors=actors,
-                device=device,
-            )
-        else:
-            outcomes = evaluate(
-                models, scenarios, store=kept, **asdict(options), device=device, pictures=pictures, watcher=watcher
-            )
+        outcomes = evaluate(
+            models,
+            scenarios,
+            store=kept,
+            seed=seed,
+            samples=samples or (chosen.samples if chosen else None),
+            precision=parse_share(precision, "--precision"),
+            device=device,
+            batch_size=batch_size,
+            speed=cast("Speed", speed),
+            pictures=pictures,
+            watcher=watcher,
+            engine=cast("Engine", engine),
+            address=address,
+            actors=actors,
+        )
     if json:
         print_json(
             [
@@ -342,9 +325,9 @@ def _lines(outcomes: list[Outcome]) -> None:
 
 def _stand(suite: Suite, store: Store, models: list[str]) -> None:
     """The rows of the suite's board for these models, and where they rank."""
+    from holdfast.boards.benchmark_tables import store_board
     from holdfast.boards.board_text import cell_text
     from holdfast.boards.ranking import rank_interval
-    from holdfast.cli.tables import store_board
 
     made = store_board(suite, store)
     own = [entry for entry in made.entries if set(entry.names) & set(models) and entry.is_measured]
@@ -354,13 +337,13 @@ def _stand(suite: Suite, store: Store, models: list[str]) -> None:
     print_table(["model", *titles], rows, right=titles)
     by = next(column.title or column.name for column in made.columns if column.name == made.sort)
     for entry in own:
-        place = rank_interval(made, entry.model)
-        if place is None:
+        rank = rank_interval(made, entry.model)
+        if rank is None:
             out.print(f"{entry.model} is not ranked by {by}: it lacks {entry.missing}", markup=False)
             continue
-        between = "" if place.low == place.high else f" (its interval allows {place.low} to {place.high})"
-        others = f"; {place.published} of the others are published" if place.published else ""
-        out.print(f"{entry.model} is {place.rank} of {place.of} by {by}{between}{others}", markup=False)
+        between = "" if rank.low == rank.high else f" (its interval allows {rank.low} to {rank.high})"
+        others = f"; {rank.published} of the others are published" if rank.published else ""
+        out.print(f"{entry.model} is {rank.rank} of {rank.of} by {by}{between}{others}", markup=False)
     company = [model for model in suite.models if model not in {entry.model for entry in made.entries}]
     if company and not suite.is_moved:
         out.print(f"to compare with: holdfast evaluate {' '.join(company)} --suite {suite.name}", markup=False)
@@ -386,3 +369,27 @@ def _fail_if_any(outcomes: list[Outcome], *, may_lack_data: bool = False) -> Non
             err.print(f"  {outcome.model} under {outcome.scenario}: {outcome.error}", markup=False, soft_wrap=True)
         nothing_could_run = len(failed) == len(outcomes) and all(isinstance(each.error, Misuse) for each in failed)
         raise typer.Exit(2 if nothing_could_run else 1)
+
+
+def _print_matrix(outcomes: list[Outcome]) -> None:
+    """Scenarios down, models across."""
+    from holdfast.cli.output import print_table
+    from holdfast.core.rounding import percent
+    from holdfast.metrics.summary import line
+
+    models = list(dict.fromkeys(outcome.model for outcome in outcomes))
+    cells = {}
+    for outcome in outcomes:
+        if outcome.rows is None:
+            cells[outcome.scenario, outcome.model] = "failed"
+            continue
+        scored = line(outcome.rows)
+        low, high = percent(scored.accuracy.low), percent(scored.accuracy.high)
+        failed = f" ({scored.failed} failed)" if scored.failed else ""
+        cells[outcome.scenario, outcome.model] = f"{percent(scored.accuracy.value)} [{low}, {high}]{failed}"
+    scenarios = list(dict.fromkeys(outcome.scenario for outcome in outcomes))
+    print_table(
+        ["scenario", *models],
+        [[name, *[cells.get((name, model), "") for model in models]] for name in scenarios],
+        right=models,
+    )

@@ -135,7 +135,7 @@ def export(
     store: StoreOption = STORE,
 ) -> None:
     """Scores as tidy CSV, JSON or Parquet, as a LaTeX table, or one model as RobustBench's entry."""
-    from holdfast.cli.tables import benchmark_scores
+    from holdfast.boards.benchmark_tables import benchmark_scores
     from holdfast.core.errors import Misuse, unknown
     from holdfast.store.exporting import csv_text, latex_text, measured, robustbench_entry, with_facts
     from holdfast.store.scores import Scores, scores_to_parquet

@@ -13,7 +13,7 @@ from rich.text import Text
 from holdfast.cli.output import err, seconds_text
 from holdfast.core.refs import Run
 from holdfast.core.types import Score
-from holdfast.engine.watch import Expected, SilentWatcher, TimeLeft, Watcher
+from holdfast.engine.watch import Expected, TimeLeft, Watcher
 
 ALL = "all runs"
 SILENCE = 25.0  # seconds without a line in a log, at most, while a round of an attack takes less than five
@@ -33,7 +33,7 @@ def watching(*, quiet: bool) -> Iterator[Watcher]:
 @contextlib.contextmanager
 def _display(quiet: bool) -> Iterator[Watcher]:
     if quiet:
-        yield SilentWatcher()
+        yield Watcher()
     elif err.is_terminal:
         with Progress(
             TextColumn("{task.description}"),
@@ -57,7 +57,7 @@ class OfOneRun(TimeRemainingColumn):
         return Text("") if task.description == ALL else super().render(task)
 
 
-class LiveBars:
+class LiveBars(Watcher):
     """A bar for all runs, and one for the samples of each run under way: one here, several on a cluster."""
 
     def __init__(self, progress: Progress) -> None:
@@ -88,11 +88,11 @@ class LiveBars:
         speed = next(task.speed for task in self.progress.tasks if task.id == bar)
         self.progress.update(bar, pace=f"{speed:,.0f}/s" if speed else "", standing=standing.percent())
 
-    def working(self, run: Run, said: str) -> None:
+    def working(self, run: Run, text: str) -> None:
         if run.key in self.bars:
-            self.progress.update(self.bars[run.key], standing=said)
+            self.progress.update(self.bars[run.key], standing=text)
 
-    def ended(self, run: Run, said: str, standing: Score | None) -> None:  # noqa: ARG002
+    def ended(self, run: Run, ending: str, standing: Score | None) -> None:  # noqa: ARG002
         self.over.append(self.bars.pop(run.key))
         assert self.whole is not None, "runs are planned before they end"
         self.progress.advance(self.whole, 1)
@@ -101,7 +101,7 @@ class LiveBars:
         self.progress.console.print(text, markup=False)
 
 
-class LogLines:
+class LogLines(Watcher):
     """One line per finished run, and one at least every half minute, for logs."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -124,19 +124,19 @@ class LogLines:
         self.kept += samples
         self._tell(run, standing.percent())
 
-    def working(self, run: Run, said: str) -> None:
-        self._tell(run, said)
+    def working(self, run: Run, text: str) -> None:
+        self._tell(run, text)
 
-    def _tell(self, run: Run, said: str) -> None:
+    def _tell(self, run: Run, text: str) -> None:
         """A line, unless there was one in the last half minute."""
         if self.clock() - self.told >= SILENCE:
-            self.note(f"{run.model} under {run.scenario}: {self.kept:,} of {self.samples:,} samples done; {said}")
+            self.note(f"{run.model} under {run.scenario}: {self.kept:,} of {self.samples:,} samples done; {text}")
 
-    def ended(self, run: Run, said: str, standing: Score | None) -> None:
+    def ended(self, run: Run, ending: str, standing: Score | None) -> None:
         self.done += 1
         shown = standing.percent() if standing is not None else ""
         left = left_text(self.time_left) if self.done < self.runs else ""
-        self.note(f"{self.done}/{self.runs} {run.model} under {run.scenario}: {shown} ({said}){left and f', {left}'}")
+        self.note(f"{self.done}/{self.runs} {run.model} under {run.scenario}: {shown} ({ending}){left and f', {left}'}")
 
     def note(self, text: str) -> None:
         self.told = self.clock()

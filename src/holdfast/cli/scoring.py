@@ -39,8 +39,8 @@ def split(metrics: Sequence[str], asked: Asked) -> tuple[list[str], list[str]]:
 
 def results(store: Store, metrics: Sequence[str], asked: Asked) -> list[MultiRunScore]:
     """The scores of every metric; a note where there is nothing to make one of."""
+    from holdfast.boards.benchmark_tables import benchmark_scores
     from holdfast.boards.multi_run_scores import MultiRunScore, multi_run_scores
-    from holdfast.cli.tables import benchmark_scores
     from holdfast.core.suites import load_suite
     from holdfast.store.stored_names import stored_model, stored_scenarios
 

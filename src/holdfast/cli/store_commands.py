@@ -244,7 +244,7 @@ def _compare_scores(
     store: Store, benchmark: str, one: str, other: str, wanted: list[str], *, csv: bool, latex: bool, json: bool
 ) -> None:
     """Two models of a table, setting by setting; an interval where the counts are known, as for other samples."""
-    from holdfast.cli.tables import benchmark_scores
+    from holdfast.boards.benchmark_tables import benchmark_scores
     from holdfast.metrics.unpaired import unpaired
 
     scores = benchmark_scores(benchmark, store)

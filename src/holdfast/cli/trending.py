@@ -120,8 +120,8 @@ def trend(
 
 
 def _testbed_table(store: Store, number: int, how: Output) -> None:
+    from holdfast.boards.benchmark_tables import benchmark_scores
     from holdfast.cli.matrix_views import show_testbed_table
-    from holdfast.cli.tables import benchmark_scores
     from holdfast.core.errors import Misuse
 
     if number not in (1, 2):
@@ -144,7 +144,7 @@ def _needed(texts: list[str] | None, option: str) -> list[str]:
 
 
 def _tables(store: Store, benchmark: str, needs: Sequence[str]) -> Tables:
-    from holdfast.cli.tables import benchmark_scores, joined, own_models
+    from holdfast.boards.benchmark_tables import benchmark_scores, joined_tables, own_models
     from holdfast.trends.testbed import AVERAGE_CORRUPTION, AVERAGE_PGD, PGD, RENDERED, with_averages
 
     derived = (AVERAGE_CORRUPTION, AVERAGE_PGD)
@@ -153,7 +153,7 @@ def _tables(store: Store, benchmark: str, needs: Sequence[str]) -> Tables:
     table = scores.table
     if benchmark == TESTBED and {*PGD, *RENDERED} <= set(table.settings):
         table = with_averages(table)
-    return Tables(scores, table, joined(table, own_models(benchmark, store)))
+    return Tables(scores, table, joined_tables(table, own_models(benchmark, store)))
 
 
 def _check_shares(tables: Tables, settings: Sequence[str]) -> None:

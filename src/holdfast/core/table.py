@@ -1,4 +1,4 @@
-"""Scores of many models under many settings: what fits, boards and plots are made of, measured here or published."""
+"""Scores of many models under many settings, measured here or published: the input of fits, boards and plots."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Table:
     """One number per model and setting.
 
     `values` (models, settings) are fractions, NaN where there is none; `counts` how many samples each rests on, 0 where
-    nobody said. `facts` says what is known of a model (`type`, `paper`, …), `sources` where the numbers of a setting,
-    or of a (model, setting), come from; `source` where all others do.
+    that is not known. `facts` says what is known of a model (`type`, `paper`, …), `sources` where the numbers of a
+    setting, or of a (model, setting), come from; `source` where all others do.
     """
 
     models: tuple[str, ...]
@@ -41,20 +41,20 @@ class Table:
 
     def column(self, setting: str) -> NDArray[np.float64]:
         """The scores of every model under a setting."""
-        return self.values[:, self._place(setting)]
+        return self.values[:, self._index(setting)]
 
     def count(self, setting: str) -> NDArray[np.int64]:
-        return self.counts[:, self._place(setting)]
+        return self.counts[:, self._index(setting)]
 
     def of(self, models: Iterable[str]) -> Table:
         """The rows of some models, in that order."""
-        places = {name: i for i, name in enumerate(self.models)}
-        wanted = list(models)
-        for name in wanted:
-            if name not in places:
-                raise unknown("model", name, places, otherwise="it must be in the table")
-        index = [places[name] for name in wanted]
-        return replace(self, models=tuple(wanted), values=self.values[index], counts=self.counts[index])
+        rows = {name: i for i, name in enumerate(self.models)}
+        chosen = tuple(models)
+        for name in chosen:
+            if name not in rows:
+                raise unknown("model", name, rows, otherwise="it must be in the table")
+        index = [rows[name] for name in chosen]
+        return replace(self, models=chosen, values=self.values[index], counts=self.counts[index])
 
     def where(self, kept: Sequence[bool] | NDArray[np.bool_]) -> Table:
         """The rows that are kept."""
@@ -67,7 +67,7 @@ class Table:
         """Where a number comes from."""
         return self.sources.get((model, setting)) or self.sources.get(setting) or self.source
 
-    def _place(self, setting: str) -> int:
+    def _index(self, setting: str) -> int:
         if setting not in self.settings:
             raise unknown("setting", setting, dict.fromkeys(self.settings), otherwise="it must be in the table")
         return self.settings.index(setting)
@@ -78,6 +78,7 @@ def table(
     *,
     counts: Mapping[tuple[str, str], int] | None = None,
     facts: Mapping[str, Mapping[str, str]] | None = None,
+    sources: Mapping[str | tuple[str, str], str] | None = None,
     source: str = "",
 ) -> Table:
     """A table of cells (model, setting) → fraction; models and settings in order of first appearance."""
@@ -90,4 +91,4 @@ def table(
     for (model, setting), value in cells.items():
         values[row[model], column[setting]] = value
         numbers[row[model], column[setting]] = (counts or {}).get((model, setting), 0)
-    return Table(models, settings, values, numbers, facts or {}, {}, source)
+    return Table(models, settings, values, numbers, facts or {}, sources or {}, source)

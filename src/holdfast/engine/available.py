@@ -20,7 +20,7 @@ def absences(scenarios: Sequence[str]) -> dict[str, Absent]:
     says what is wrong.
     """
     downloads()
-    found: dict[str, Absent] = {}
+    missing_data: dict[str, Absent] = {}
     looked: dict[object, Absent | None] = {}
     for text in dict.fromkeys(split(scenario, "+")[0].strip() for scenario in scenarios):
         for ref in _sources(registry.bind("dataset", text)):
@@ -29,8 +29,8 @@ def absences(scenarios: Sequence[str]) -> dict[str, Absent]:
                 looked[key] = _looked_for(ref)
             missing = looked[key]
             if missing is not None:
-                found.setdefault(text, missing)
-    return found
+                missing_data.setdefault(text, missing)
+    return missing_data
 
 
 def _looked_for(ref: Ref) -> Absent | None:

@@ -93,14 +93,14 @@ def behaviour_name(probe: Probe) -> str:
 
 
 def known_behaviours(
-    footers: Iterable[Footer], model: str, weights: str, data: str, answers: str
+    footers: Iterable[Footer], model: str, weights: str, data: str, label_map: str
 ) -> list[KnownBehaviour]:
     """The behaviours that a store has rows of, for one model on one dataset; rows without a probe are none."""
-    found: dict[str, KnownBehaviour] = {}
+    known: dict[str, KnownBehaviour] = {}
     for footer in footers:
-        if (footer.model_full, footer.weights, footer.data, footer.answers) == (model, weights, data, answers):
-            found.setdefault(footer.behaviour, KnownBehaviour(footer.behaviour, footer.probe))
-    return list(found.values())
+        if (footer.model_full, footer.weights, footer.data, footer.answers) == (model, weights, data, label_map):
+            known.setdefault(footer.behaviour, KnownBehaviour(footer.behaviour, footer.probe))
+    return list(known.values())
 
 
 def _projections(logits: Tensor) -> NDArray[np.float64]:
@@ -118,7 +118,7 @@ def _scale(values: Sequence[float] | NDArray[np.float64]) -> float:
 TRIED = 8  # images looked at for one that can be read
 
 
-class ForwardOnly:
+class GradientCheck:
     """Refuses attacks that follow gradients where a model gives none; each model is tried once per size of images."""
 
     def __init__(self, device: torch.device) -> None:
@@ -126,9 +126,9 @@ class ForwardOnly:
         self.tried: dict[tuple[int, tuple[int, int]], bool] = {}
 
     def refuse(self, model: Classifier, dataset: Dataset, changes: Sequence[tuple[Ref, Change]]) -> None:
-        """An error where one of the changes needs gradients that the model does not give."""
+        """Raises an error where one of the changes needs gradients that the model does not give."""
         needs = [ref for ref, change in changes if change.cost.backwards]
-        if not needs or (model.card.differentiable and self._flows(model, dataset)):
+        if not needs or (model.card.differentiable and self._has_gradients(model, dataset)):
             return
         raise HoldfastError(
             f"`{model.card.name}` gives no gradients, which `{needs[0].name}` needs",
@@ -136,15 +136,12 @@ class ForwardOnly:
             "detach, no_grad) cuts the way from logits to images, such as `file:`, `python:` with plain torch",
         )
 
-    def forget(self) -> None:
-        self.tried.clear()
-
-    def _flows(self, model: Classifier, dataset: Dataset) -> bool:
-        place = (id(model), dataset.card.size)
-        if place not in self.tried:
+    def _has_gradients(self, model: Classifier, dataset: Dataset) -> bool:
+        key = (id(model), dataset.card.size)
+        if key not in self.tried:
             image = _readable(dataset, self.device)
-            self.tried[place] = image is None or gives_gradients(model, image)
-        return self.tried[place]
+            self.tried[key] = image is None or gives_gradients(model, image)
+        return self.tried[key]
 
 
 def gives_gradients(model: Classifier, images: Tensor) -> bool:
@@ -157,11 +154,11 @@ def gives_gradients(model: Classifier, images: Tensor) -> bool:
                 return False
             (gradient,) = torch.autograd.grad(logits.float().sum(), leaf, allow_unused=True)
     except Exception:  # noqa: BLE001 - other people's code; numpy refuses what has a gradient
-        return not _answers(model, images)
+        return not _gives_logits(model, images)
     return gradient is not None
 
 
-def _answers(model: Classifier, images: Tensor) -> bool:
+def _gives_logits(model: Classifier, images: Tensor) -> bool:
     try:
         with torch.no_grad():
             model(images)
@@ -172,8 +169,8 @@ def _answers(model: Classifier, images: Tensor) -> bool:
 
 def _readable(dataset: Dataset, device: torch.device) -> Tensor | None:
     """The first image that can be read."""
-    for place in range(min(TRIED, len(dataset.ids))):
-        found = dataset.images([place])
-        if not found.failed:
-            return on_device(found.pixels, device)
+    for i in range(min(TRIED, len(dataset.ids))):
+        image = dataset.images([i])
+        if not image.failed:
+            return on_device(image.pixels, device)
     return None

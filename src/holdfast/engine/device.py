@@ -117,7 +117,7 @@ class Width:
         free, _ = torch.cuda.mem_get_info(device)
         return cls(_power_of_two(max(1, min(GPU_MOST, GPU_PIXELS // pixels, int(GPU_SHARE * free / each)))))
 
-    def recovering(self, work: Callable[[int], Result], said: Callable[[str], None]) -> Result:
+    def recovering(self, work: Callable[[int], Result], note: Callable[[str], None]) -> Result:
         """Does the work at this width, at half of it after running out of memory, and so on down to one sample."""
         while True:
             try:
@@ -134,7 +134,7 @@ class Width:
             gc.collect()
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
-            said(f"out of memory: going on with {self.value} samples at a time")
+            note(f"out of memory: going on with {self.value} samples at a time")
 
 
 def is_out_of_memory(error: BaseException) -> bool:

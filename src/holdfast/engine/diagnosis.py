@@ -9,7 +9,7 @@ import platform
 import shutil
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -141,9 +141,9 @@ class Diagnosis:
     def problems(self) -> list[str]:
         """What is broken that is needed; nothing of this is about what is merely absent."""
         needed = [package for package in self.packages if not package.purpose]
-        said = [each.problem for each in needed] + [self.store.problem]
-        said += [each.problem for each in self.data] + [each.problem for each in self.suites]
-        return [problem for problem in said if problem is not None]
+        problems = [each.problem for each in needed] + [self.store.problem]
+        problems += [each.problem for each in self.data] + [each.problem for each in self.suites]
+        return [problem for problem in problems if problem is not None]
 
 
 def examined(store: str) -> Diagnosis:
@@ -152,15 +152,12 @@ def examined(store: str) -> Diagnosis:
     known = Diagnosis(holdfast.__version__, platform.python_version(), packages, store_state(store))
     if known.problems and any(package.problem for package in packages[: len(NEEDED)]):
         return known
-    return Diagnosis(
-        known.holdfast,
-        known.python,
-        packages,
-        known.store,
-        str(data_home()),
-        local_devices(),
-        tuple(datasets()),
-        tuple(map(fitness, suites())),
+    return replace(
+        known,
+        folder=str(data_home()),
+        devices=local_devices(),
+        data=tuple(datasets()),
+        suites=tuple(map(fitness, suites())),
     )
 
 
@@ -170,11 +167,11 @@ def local_devices() -> tuple[Device, ...]:
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     about = f"{cores} cores, {torch.get_num_threads()} threads, {platform.processor() or platform.machine()}"
-    found = [Device("cpu", about, *_memory())]
+    devices = [Device("cpu", about, *_memory())]
     for i in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
         free, total = torch.cuda.mem_get_info(i)
-        found.append(Device(f"cuda:{i}", torch.cuda.get_device_name(i), total, free))
-    return tuple(found)
+        devices.append(Device(f"cuda:{i}", torch.cuda.get_device_name(i), total, free))
+    return tuple(devices)
 
 
 def _memory() -> tuple[int, int | None]:
@@ -233,15 +230,15 @@ def store_state(store: str) -> StoreState:
 
 def datasets() -> list[Data]:
     """What has files. Those that come with holdfast are compared with their checksums."""
-    found = []
+    data = []
     for download in downloads():
         state = STATES[download.state]
         way = "" if state == "complete" else download.by_hand or f"holdfast data get {download.name}"
         problem = None
         if download.bundled and not is_whole(download):
             problem = f"the bundled files of `{download.name}` are damaged: install holdfast again"
-        found.append(Data(download.name, state, str(download.home), way, problem))
-    return found
+        data.append(Data(download.name, state, str(download.home), way, problem))
+    return data
 
 
 def fitness(name: str) -> Fitness:
@@ -258,13 +255,14 @@ def fitness(name: str) -> Fitness:
 
 def _effort(scenarios: Sequence[Scenario], samples: int | None) -> tuple[float, float | None, str]:
     """Passes through the model at most, forward and backward, and the seconds they take here for a model at hand."""
+    from holdfast.engine.jobs import scenario_cost
+
     total, seconds, model = 0.0, 0.0, ""
     is_timed = bool(scenarios)
     for scenario in scenarios:
         card, there = _opened(str(scenario.dataset))
-        costs = [registry.build(part).cost for part in scenario.changes]
-        n = min(there, samples or there)
-        forwards, backwards = n * (1 + sum(cost.forwards for cost in costs)), n * sum(cost.backwards for cost in costs)
+        cost, n = scenario_cost(scenario), min(there, samples or there)
+        forwards, backwards = n * cost.forwards, n * cost.backwards
         total += forwards + backwards
         timed = _pace(card.channels, card.size)
         if timed is None:

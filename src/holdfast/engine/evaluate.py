@@ -9,14 +9,13 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Literal, TypeVar, get_args
 
 import torch
 
 from holdfast.attacks.saved_loops import SavedLoops, saving
-from holdfast.core.errors import Absent, HoldfastError, NotRead
+from holdfast.core.errors import Absent, HoldfastError, Misuse, NotRead
 from holdfast.core.refs import Ref, Scenario, digest
-from holdfast.core.registry import registry
 from holdfast.core.types import Classifier, Flag, fast_version_of
 from holdfast.engine.device import Width, device_name, full_precision, installed_versions, pick_device
 from holdfast.engine.flags import tally_flags
@@ -26,9 +25,10 @@ from holdfast.engine.ledger import Ledger
 from holdfast.engine.measure import Measured, MeasureSettings, measure
 from holdfast.engine.order import evenly
 from holdfast.engine.pieces import changed_samples, ending, failure_flags, needed, standing
+from holdfast.engine.plan import expected
 from holdfast.engine.shards import Shard, shards_ahead
 from holdfast.engine.survivor_probe import probed
-from holdfast.engine.watch import Expected, StderrWatcher, Watcher
+from holdfast.engine.watch import StderrWatcher, Watcher
 from holdfast.models.classifier import borrowed
 from holdfast.models.fast import FastModel, Speed
 from holdfast.store import Footer, Rows, Store
@@ -36,6 +36,7 @@ from holdfast.store.files import NoRoom
 from holdfast.store.rows import to_rows, without
 
 KEEP_EVERY = 2.0  # seconds between writes of finished shards: what a kill can cost
+Engine = Literal["local", "ray"]
 Item = TypeVar("Item")
 
 
@@ -63,65 +64,68 @@ def evaluate(
     speed: Speed = "auto",
     pictures: int = 6,
     watcher: Watcher | None = None,
+    engine: Engine = "local",
+    address: str | None = None,
+    actors: int | None = None,
 ) -> list[Outcome]:
     """Measures every model under every scenario. What the store holds already is not measured again.
 
     One run that fails does not stop the others: its outcome carries the error. A full disk stops everything.
     `speed` is about gradients on a GPU: `exact` is float32; the others are float16, tried against float32 on this model
     before they are used, and float32 confirms every success.
+
+    `engine="ray"` uses every device of a Ray cluster, with the same rows: the one at `address` or $RAY_ADDRESS, else of
+    this machine; with one actor per device, or as many as `actors`.
     """
+    if engine not in get_args(Engine):
+        raise Misuse(f"--engine is local or ray, got `{engine}`")
+    if engine == "local" and (address is not None or actors is not None):
+        raise Misuse("--address and --actors are for --engine ray")
     watcher = watcher or StderrWatcher()
     store = Store(store) if isinstance(store, str) else store
     options = RunOptions(seed, samples, precision, batch_size, speed)
-    asked_models, asked_scenarios = read_models(_listed(models)), read_scenarios(_listed(scenarios))
+    requested = read_models(_listed(models)), read_scenarios(_listed(scenarios))
+    if engine == "local":
+        outcomes = _evaluate_here(*requested, store, options, device, pictures, watcher)
+    else:
+        from holdfast.engine.ray.driver import evaluate_on_ray
+
+        outcomes = evaluate_on_ray(*requested, store, options, device, pictures, watcher, address, actors)
+    reused = sum(outcome.rows is not None and not outcome.fresh for outcome in outcomes)
+    if reused and isinstance(watcher, StderrWatcher):
+        watcher.note(f"{reused} of {len(outcomes)} runs were measured before: their rows in {store.url} are used again")
+    return outcomes
+
+
+def _evaluate_here(
+    models: Sequence[Ref | Classifier],
+    scenarios: Sequence[Scenario],
+    store: Store,
+    options: RunOptions,
+    device: str,
+    pictures: int,
+    watcher: Watcher,
+) -> list[Outcome]:
     loader = ModelLoader(pick_device(device), store, watcher.note)
-    coming = expected(asked_scenarios, loader, options, watcher)
+    coming = expected(scenarios, loader, options, watcher)
     loader.ahead = sum(run.samples * run.backwards for run in coming)
-    watcher.planned(coming * len(asked_models))
+    watcher.planned(coming * len(models))
     outcomes: dict[tuple[int, str], Outcome] = {}
-    with full_precision(), borrowed(asked_models):
-        for place, model in enumerate(asked_models):
-            for scenario in evenly(asked_scenarios):
-                name = str(model) if isinstance(model, Ref) else model.card.name
+    with full_precision(), borrowed(models):
+        for i, model in enumerate(models):
+            for scenario in evenly(scenarios):
                 try:
                     job = loader.job(model, scenario, options, recorded=True)
                     outcome = _done(job, store, loader, options, pictures, watcher)
                 except NoRoom:
                     raise
                 except (Exception, SystemExit) as error:  # noqa: BLE001 - models and plug-ins are other people's code
-                    failure = as_holdfast_error(error)
-                    outcome = Outcome(name, str(scenario), None, error=failure)
-                    if not isinstance(error, Absent):  # said once for all its scenarios
-                        watcher.note(f"{name} under {scenario}: {failure}")
-                outcomes[place, scenario.key] = outcome
-    ordered = [outcomes[place, scenario.key] for place in range(len(asked_models)) for scenario in asked_scenarios]
-    reused = sum(outcome.rows is not None and not outcome.fresh for outcome in ordered)
-    if reused and isinstance(watcher, StderrWatcher):
-        watcher.note(f"{reused} of {len(ordered)} runs were measured before: their rows in {store.url} are used again")
-    return ordered
-
-
-def expected(
-    scenarios: Sequence[Scenario], loader: ModelLoader, options: RunOptions, watcher: Watcher
-) -> list[Expected]:
-    """What each scenario will take, at most; says which cannot run because their data is not here."""
-    absent: list[str] = []
-    found = []
-    for scenario in scenarios:
-        try:
-            there = len(loader.dataset(scenario.dataset).ids)
-        except Absent as missing:
-            absent.append(str(missing))
-            continue
-        except (Exception, SystemExit):  # noqa: BLE001 - told when its turn comes
-            continue
-        costs = [registry.build(part).cost for part in scenario.changes]
-        samples = there if options.samples is None else min(there, options.samples)
-        forwards, backwards = 1 + sum(cost.forwards for cost in costs), sum(cost.backwards for cost in costs)
-        found.append(Expected(str(scenario), samples, forwards, backwards))
-    for why, count in Counter(absent).items():
-        watcher.note(f"{count} of {len(scenarios)} scenarios wait for data: {why}")
-    return found
+                    name = str(model) if isinstance(model, Ref) else model.card.name
+                    outcome = Outcome(name, str(scenario), None, error=as_holdfast_error(error))
+                    if not isinstance(error, Absent):  # noted once for all its scenarios
+                        watcher.note(f"{name} under {scenario}: {outcome.error}")
+                outcomes[i, scenario.key] = outcome
+    return [outcomes[i, scenario.key] for i in range(len(models)) for scenario in scenarios]
 
 
 def _listed(items: Item | Sequence[Item]) -> Sequence[Item]:
@@ -172,7 +176,7 @@ class Evaluation:
     def __post_init__(self) -> None:
         ids = self.job.dataset.ids
         self.order = [ids[i] for i in self.job.order]
-        self.place = {name: i for i, name in enumerate(self.order)}
+        self.position = {name: i for i, name in enumerate(self.order)}
         self.ledger = Ledger.empty(len(self.order), self.job.run.precision)
         self.size = shard_size(self.width.value)  # stays, though the width may shrink
         self.faults: list[NotRead] = []
@@ -241,16 +245,11 @@ class Evaluation:
         """Writes the run's rows from its pieces, and some samples as pictures."""
         order = self.order[: self.ledger.reached()]
         pieces = needed(self.kept, order)
-        place = {name: i for i, name in enumerate(self.job.dataset.ids)}
-        rows = self.store.finish(pieces, sorted(order, key=place.__getitem__), self._final_footer(pieces, order))
+        position = {name: i for i, name in enumerate(self.job.dataset.ids)}
+        rows = self.store.finish(pieces, sorted(order, key=position.__getitem__), self._final_footer(pieces, order))
         if pictures:
             add_pictures(self.store, self.job, rows, self.device, self.width, pictures)
         return rows
-
-    def shard(self, places: range) -> Shard:
-        """Some samples by their places in the order, decoded."""
-        index = self.job.order[places.start : places.stop]
-        return Shard(index, self.job.dataset.images(index.tolist()))
 
     def rows(self, shard: Shard) -> Rows:
         """Measures a shard by itself. The model's fast version is this run's, whichever run came before."""
@@ -265,7 +264,7 @@ class Evaluation:
         """Measures shard after shard. A GPU works on the next one while the rows of the last are made."""
         ahead = self.device.type == "cuda" and all(ref.kind != "attack" for ref, _ in self.job.changes)
         setting, under_way = self.job.setting(self.device), deque[Measured]()
-        divided = [self.job.order[places.start : places.stop] for places in self.missing()]
+        divided = [self.job.order[span.start : span.stop] for span in self.missing()]
         begun = time.perf_counter()
         with contextlib.closing(shards_ahead(self.job.dataset, divided)) as shards:
             for shard in shards:
@@ -322,7 +321,7 @@ class Evaluation:
             SavedLoops(
                 self.store.saved_state(key, name),
                 lambda data: self.store.save_state(key, name, data),
-                lambda said: self.watcher.working(self.job.run, said),
+                lambda text: self.watcher.working(self.job.run, text),
             )
         ):
             yield
@@ -343,8 +342,8 @@ class Evaluation:
         return rows
 
     def _enter(self, rows: Rows) -> None:
-        known = [(self.place[name], i) for i, name in enumerate(rows.ids) if name in self.place]
-        self.ledger.enter([place for place, _ in known], rows.correct[[i for _, i in known]])
+        known = [(self.position[name], i) for i, name in enumerate(rows.ids) if name in self.position]
+        self.ledger.enter([position for position, _ in known], rows.correct[[i for _, i in known]])
 
     def _keep(self, fresh: list[Rows]) -> None:
         """Writes finished shards, so that whatever happens next they are there."""
@@ -370,11 +369,10 @@ class Evaluation:
         facts = {name: text for footer in [*others, *own] for name, text in footer.facts.items()}
         if others:
             facts["rows taken over from"] = ", ".join(footer.key for footer in others)
-        tallies: dict[str, int] = {}
+        counts: Counter[str] = Counter()
         for footer in own:
-            for name, count in footer.tallies.items():
-                tallies[name] = tallies.get(name, 0) + count
-        tallies |= self.width.recovering(
+            counts.update(footer.tallies)
+        tallies = dict(counts) | self.width.recovering(
             lambda width: probed(self.job, pieces, order, self.device, width=width), self.watcher.note
         )
         return replace(

@@ -116,13 +116,13 @@ SIGNS = (
 
 def tally_flags(tallies: Mapping[str, int]) -> tuple[Flag, ...]:
     """Flags that only the whole run can raise; each name once."""
-    found = [flag for sign in SIGNS if (flag := sign.flag(tallies)) is not None]
-    return tuple({flag.name: flag for flag in reversed(found)}.values())[::-1]
+    flags = [flag for sign in SIGNS if (flag := sign.flag(tallies)) is not None]
+    return tuple({flag.name: flag for flag in reversed(flags)}.values())[::-1]
 
 
 def radius_flags(scenario: Scenario) -> tuple[Flag, ...]:
     """A flag where a linf attack of the scenario, or one inside another, may move pixels further than there are."""
-    found = {radius: None for change in scenario.changes for radius in linf_radii(change) if WIDEST < radius < math.inf}
+    radii = {radius: None for change in scenario.changes for radius in linf_radii(change) if WIDEST < radius < math.inf}
     return tuple(
         Flag(
             "radius-above-1",
@@ -130,7 +130,7 @@ def radius_flags(scenario: Scenario) -> tuple[Flag, ...]:
             f"images lie in [0, 1], so that a linf radius of {radius:g} allows any image at all: "
             f"was {radius:g}/255 meant?",
         )
-        for radius in found
+        for radius in radii
     )
 
 

@@ -44,7 +44,7 @@ def add_pictures(store: Store, job: Job, rows: Rows, device: torch.device, width
     """Keeps the most confidently wrong samples of a run as pictures for its report, first those right undisturbed."""
     worst = most_wrong(rows, count, right_before=right_undisturbed(store, rows) if rows.footer.changes else None)
     if worst:
-        measured = _again(job, worst, device, width.value)
+        measured = _measured(job, worst, device, width.value)
         store.add_pictures(job.run.key, _pictures(worst, measured), rows=rows.footer.digest)
 
 
@@ -126,21 +126,21 @@ def explain(store: Store, key: str, sample: str, *, device: str = "auto", trust:
             hint=f"evaluate it anew: {footer.command}",
         )
     with full_precision():
-        measured = _again(job, [sample], loader.device, 1)
-    said = measured.predictions()
+        measured = _measured(job, [sample], loader.device, 1)
+    predictions = measured.predictions()
     names = footer.classes or tuple(str(i) for i in range(footer.card.classes))
     picture = _pictures([sample], measured)[0]
-    answered = bool(np.isfinite(said.logits[0]).all())
-    prediction = int(said.logits[0].argmax()) if answered else None
+    answered = bool(np.isfinite(predictions.logits[0]).all())
+    prediction = int(predictions.logits[0].argmax()) if answered else None
     stored = rows.predictions[rows.ids.index(sample)]
     return Explained(
         id=sample,
-        label=_name(names, int(said.labels[0])),
+        label=_name(names, int(predictions.labels[0])),
         prediction=None if prediction is None else _name(names, prediction),
-        logits=tuple(float(value) for value in said.logits[0]),
+        logits=tuple(float(value) for value in predictions.logits[0]),
         classes=names,
-        size=None if np.isnan(said.sizes[0]) else float(said.sizes[0]),
-        reason=said.reasons[0],
+        size=None if np.isnan(predictions.sizes[0]) else float(predictions.sizes[0]),
+        reason=predictions.reasons[0],
         before=picture.before,
         after=picture.after,
         as_stored=bool(stored == prediction) if prediction is not None else bool(np.isnan(stored)),
@@ -166,9 +166,9 @@ def png(image: Tensor) -> bytes:
     return buffer.getvalue()
 
 
-def _again(job: Job, ids: Sequence[str], device: torch.device, width: int) -> Measured:
-    place = {name: i for i, name in enumerate(job.dataset.ids)}
-    index = np.array([place[name] for name in ids], dtype=np.int64)
+def _measured(job: Job, ids: Sequence[str], device: torch.device, width: int) -> Measured:
+    position = {name: i for i, name in enumerate(job.dataset.ids)}
+    index = np.array([position[name] for name in ids], dtype=np.int64)
     return measure(job.setting(device), Shard(index, job.dataset.images(index.tolist())), width=width)
 
 

@@ -22,10 +22,10 @@ from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse, unknown
 from holdfast.core.labels import LabelMap
 from holdfast.core.refs import Ref, Run, Scenario
 from holdfast.core.registry import LARGEST, registry
-from holdfast.core.types import Change, Classifier, Dataset, DatasetCard, Flag, ModelCard
+from holdfast.core.types import Change, Classifier, Cost, Dataset, DatasetCard, Flag, ModelCard
 from holdfast.core.values import number_text, shortened
 from holdfast.engine.behaviour import (
-    ForwardOnly,
+    GradientCheck,
     Probe,
     behaviour_name,
     behaviour_probe,
@@ -94,7 +94,7 @@ class Job:
     model: Classifier
     dataset: Dataset
     changes: tuple[tuple[Ref, Change], ...]
-    said: LogitCache | None = None
+    logits: LogitCache | None = None
     notes: dict[str, str] = field(default_factory=dict)  # for the footer: how the run was made
     probe: Probe = ()  # what the model answers on probe images, where it is code
 
@@ -114,23 +114,23 @@ class Job:
     @property
     def footer(self) -> Footer:
         footer = Footer.of(self.run, self.model.card, self.dataset.card, len(self.dataset.ids))
-        answers = self.dataset.card.answers
-        facts = {} if answers is None else {"answers": answers.words}
+        label_map = self.dataset.card.answers
+        facts = {} if label_map is None else {"answers": label_map.words}
         return replace(footer, command=command(self.run), facts=facts | self.notes, probe=self.probe)
 
     def setting(self, device: torch.device) -> MeasureSettings:
         source = self.run.scenario.dataset
-        return MeasureSettings(self.model, self.dataset, self.changes, self.run.seed, device, self.said, source)
+        return MeasureSettings(self.model, self.dataset, self.changes, self.run.seed, device, self.logits, source)
 
 
 class ModelLoader:
     """Loads each model and dataset once, checks each pair once, and keeps one model at a time."""
 
     def __init__(
-        self, device: torch.device, store: Store | None = None, said: Callable[[str], None] = lambda _: None
+        self, device: torch.device, store: Store | None = None, note: Callable[[str], None] = lambda _: None
     ) -> None:
-        """`store`: whose rows a model that is code may use again; `said` hears where it may not."""
-        self.device, self.store, self.told = device, store, said
+        """`store`: whose rows a model that is code may use again; `note` is called where it may not."""
+        self.device, self.store, self.note = device, store, note
         self.behaviours: dict[tuple[str, ...], tuple[str, Probe]] = {}
         self.files: dict[Path, str] = {}
         self.cards: dict[tuple[str, str], ModelCard] | None = None
@@ -140,9 +140,9 @@ class ModelLoader:
         self.fast = FastVersions(device)
         self.checked: dict[tuple[str, ...], tuple[Flag, ...]] = {}
         self.ahead = 0  # passes to the images that each model has before it: whether compiling pays
-        self.forward_only = ForwardOnly(device)
-        self.said = LogitCache()
-        self.speaker: Classifier | None = None
+        self.gradients = GradientCheck(device)
+        self.logits = LogitCache()
+        self.logits_of: Classifier | None = None
 
     def dataset(self, ref: Ref) -> Dataset:
         if ref.key not in self.datasets:
@@ -156,32 +156,32 @@ class ModelLoader:
             self.loaded = None  # let go of the last one before the next takes its memory
             self.mapped.clear()
             self.fast = FastVersions(self.device)
-            self.forward_only.forget()
+            self.gradients.tried.clear()
             self.loaded = options, load(options, device=self.device)
         return self.loaded
 
     def answering(self, model: Classifier, dataset: Dataset) -> Classifier:
         """The model as it answers for this dataset; refuses the two where they cannot belong together."""
         fits(model.card, dataset.card, dataset.labels)
-        answers = dataset.card.answers
-        if answers is not None:
-            answers = answers.of(model.card.classes)
-        if answers is None or answers.is_whole:
+        label_map = dataset.card.answers
+        if label_map is not None:
+            label_map = label_map.of(model.card.classes)
+        if label_map is None or label_map.is_whole:
             return model
         if isinstance(model, RecordedModel):
-            return RecordedModel(replace(model.card, classes=answers.classes), map_digest(answers))
-        place = (id(model), answers)
-        if place not in self.mapped:
-            self.mapped[place] = with_label_map(model, answers)
-        return self.mapped[place]
+            return RecordedModel(replace(model.card, classes=label_map.classes), map_digest(label_map))
+        key = (id(model), label_map)
+        if key not in self.mapped:
+            self.mapped[key] = with_label_map(model, label_map)
+        return self.mapped[key]
 
     def job(self, model: Ref | Classifier, scenario: Scenario, options: RunOptions, *, recorded: bool = False) -> Job:
         """The run of a model under a scenario; `recorded`: without loading a model that the store knows already."""
         known = self._recorded(model) if recorded and isinstance(model, Ref) else None
         ref, classifier = self.model(model) if known is None or not isinstance(model, Ref) else (model, known)
-        if classifier is not self.speaker:  # what one model said is nothing to another
-            self.said.forget()
-            self.speaker = classifier
+        if classifier is not self.logits_of:  # logits are of one model
+            self.logits.forget()
+            self.logits_of = classifier
         dataset = self.dataset(scenario.dataset)
         classifier = self.answering(classifier, dataset)
         run = Run(
@@ -200,10 +200,10 @@ class ModelLoader:
             if isinstance(change, Attack):
                 change.refuse(classifier.card)
         if not isinstance(classifier, RecordedModel):
-            self.forward_only.refuse(classifier, dataset, changes)
+            self.gradients.refuse(classifier, dataset, changes)
         file = None if not isinstance(model, Ref) else self.weights_file(model)
         notes = {} if file is None else {WEIGHTS_FILE: file}
-        return Job(run, classifier, dataset, changes, self.said, notes, probe)
+        return Job(run, classifier, dataset, changes, self.logits, notes, probe)
 
     def weights_file(self, ref: Ref) -> str | None:
         """The digest of the file that holds a model's weights; None where they come otherwise."""
@@ -245,7 +245,7 @@ class ModelLoader:
             )
             name = matching_behaviour(probe, known)
             if name is None and known:
-                self.told(
+                self.note(
                     f"`{run.model}` answers otherwise than when its rows on `{run.scenario.dataset}` were made: "
                     "it is measured as another run, and those rows stay"
                 )
@@ -253,12 +253,12 @@ class ModelLoader:
         name, probe = self.behaviours[key]
         return replace(run, behaviour=name), probe
 
-    def make_fast(self, job: Job, speed: Speed, width: int, said: Callable[[str], None]) -> None:
+    def make_fast(self, job: Job, speed: Speed, width: int, note: Callable[[str], None]) -> None:
         """Gives the model of a job that follows gradients on a GPU its fast version, where it has one to trust."""
         if isinstance(job.model, TorchClassifier):
             job.model.fast = None
             if self.device.type == "cuda" and any(change.cost.backwards for _, change in job.changes):
-                job.model.fast = self.fast.version(job, speed, width, self.ahead, said)
+                job.model.fast = self.fast.version(job, speed, width, self.ahead, note)
 
     def distrust(self, job: Job, why: str) -> None:
         """The fast version failed in use: this model's gradients stay in float32 from here on."""
@@ -279,12 +279,12 @@ class JobRows(NamedTuple):
     rows: Rows | None
 
 
-def find_rows(job: Job, store: Store, said: Callable[[str], None]) -> JobRows:
+def find_rows(job: Job, store: Store, note: Callable[[str], None]) -> JobRows:
     """The rows of a job, and the job under another key where those in the store were made by a weaker attack."""
     rows = store.find(job.run.key)
     if rows is None or not rows.footer.is_weak:
         return JobRows(job, rows)
-    said(
+    note(
         f"the rows of `{job.run.model}` under `{job.run.scenario}` were made with gradients in bfloat16, which attack "
         "weaker: it is measured as another run, and those rows stay"
     )
@@ -319,6 +319,12 @@ def _once(items: Sequence[Item], key: Callable[[Item], str]) -> list[Item]:
     return list({key(item): item for item in items}.values())
 
 
+def scenario_cost(scenario: Scenario) -> Cost:
+    """Passes that a sample takes at most, with the one that scores it."""
+    costs = [registry.build(part).cost for part in scenario.changes]
+    return Cost(1 + sum(cost.forwards for cost in costs), sum(cost.backwards for cost in costs))
+
+
 def as_holdfast_error(error: BaseException) -> HoldfastError:
     """The error itself where it is ours; one from other people's code with its file and line, so other runs go on."""
     if isinstance(error, HoldfastError):
@@ -339,27 +345,27 @@ def fits(model: ModelCard, dataset: DatasetCard, labels: NDArray[np.int64]) -> N
             f"`{model.name}` takes {model.channels} channels, the images of `{dataset.name}` have {dataset.channels}",
             hint="choose a model trained on such images, or a dataset with that many channels",
         )
-    answers = None if dataset.answers is None else dataset.answers.of(model.classes)
-    if answers is not None and answers.known != model.classes:
+    label_map = None if dataset.answers is None else dataset.answers.of(model.classes)
+    if label_map is not None and label_map.known != model.classes:
         raise HoldfastError(
-            f"`{model.name}` knows {model.classes} classes, `{dataset.name}` asks for a model of {answers.known} "
-            f"({answers.words})",
-            hint=f"choose a model of {answers.known} classes, or another way to answer: `answers=…` of the dataset",
+            f"`{model.name}` knows {model.classes} classes, `{dataset.name}` asks for a model of {label_map.known} "
+            f"({label_map.words})",
+            hint=f"choose a model of {label_map.known} classes, or another way to answer: `answers=…` of the dataset",
         )
-    known = model.classes if answers is None else answers.classes
+    known = model.classes if label_map is None else label_map.classes
     counts = f"`{model.name}` has {model.classes:,} classes and `{dataset.name}` has {len(dataset.classes):,}"
-    way = f"order the classes as the model does, starting at 0, or say which of its classes answer: {ANSWERS}"
+    way = f"order the classes as the model does, starting at 0, or say which of its classes answer: {MAP_HINT}"
     if len(labels) and (int(labels.min()) < 0 or int(labels.max()) >= known):
         raise HoldfastError(
             f"labels of `{dataset.name}` run from {int(labels.min())} to {int(labels.max())}, "
             f"`{model.name}` knows the classes 0 to {known - 1}: {counts}",
             hint=f"the label map is wrong: {way}",
         )
-    if answers is None and len(dataset.classes) != model.classes:
+    if label_map is None and len(dataset.classes) != model.classes:
         raise HoldfastError(counts, hint=f"a label of one is no class of the other: {way}")
 
 
-ANSWERS = (
+MAP_HINT = (
     "`answers=` of folder, arrays, hf and webdataset takes a list of names or numbers, a file, `imagenet`, or how many "
     "classes the model has where labels are its class numbers"
 )

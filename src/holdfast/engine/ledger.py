@@ -17,44 +17,44 @@ UNKNOWN = -1
 
 @dataclass(slots=True)
 class Ledger:
-    """`answers` holds 1 for right, 0 for wrong, -1 for not yet known; `precision` is where the run may stop."""
+    """`correct` holds 1 for right, 0 for wrong, -1 for not yet known; `precision` is where the run may stop."""
 
-    answers: NDArray[np.int8]
+    correct: NDArray[np.int8]
     precision: float | None = None
 
     @classmethod
     def empty(cls, samples: int, precision: float | None) -> Ledger:
         return cls(np.full(samples, UNKNOWN, dtype=np.int8), precision)
 
-    def enter(self, places: range | Sequence[int], right: NDArray[np.bool_]) -> None:
-        self.answers[np.asarray(places, dtype=np.int64)] = right
+    def enter(self, span: range | Sequence[int], right: NDArray[np.bool_]) -> None:
+        self.correct[np.asarray(span, dtype=np.int64)] = right
 
     @property
     def known(self) -> int:
-        return int((self.answers != UNKNOWN).sum())
+        return int((self.correct != UNKNOWN).sum())
 
     @property
     def standing(self) -> Score:
-        return wilson(int((self.answers == 1).sum()), self.known)
+        return wilson(int((self.correct == 1).sum()), self.known)
 
     @property
     def is_whole(self) -> bool:
         """Whether nothing more needs to be measured."""
-        return self.known == len(self.answers) or self.reached() is not None
+        return self.known == len(self.correct) or self.reached() is not None
 
     def missing(self, size: int) -> list[range]:
-        """Shards of the fixed division that are not wholly there, as places in the order."""
-        n = len(self.answers)
+        """Shards of the fixed division that are not wholly there, as ranges of the order."""
+        n = len(self.correct)
         divided = [range(start, min(start + size, n)) for start in range(0, n, size)]
-        return [places for places in divided if (self.answers[places.start : places.stop] == UNKNOWN).any()]
+        return [span for span in divided if (self.correct[span.start : span.stop] == UNKNOWN).any()]
 
     def reached(self) -> int | None:
         """How many samples suffice for the precision asked for; None while there are not enough."""
         if self.precision is None:
             return None
-        unknown = np.flatnonzero(self.answers == UNKNOWN)
-        upto = int(unknown[0]) if len(unknown) else len(self.answers)
-        right = np.cumsum(self.answers[:upto], dtype=np.int64)
+        unknown = np.flatnonzero(self.correct == UNKNOWN)
+        upto = int(unknown[0]) if len(unknown) else len(self.correct)
+        right = np.cumsum(self.correct[:upto], dtype=np.int64)
         for n in range(CHECKPOINT, upto + 1, CHECKPOINT):
             score = wilson(int(right[n - 1]), n)
             if (score.high - score.low) / 2 <= self.precision:

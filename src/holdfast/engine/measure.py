@@ -14,7 +14,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.noise import Noise
 from holdfast.core.refs import Ref
 from holdfast.core.types import Batch, Change, Changed, Classifier, Dataset
-from holdfast.engine.shards import LogitCache, Place, Shard, images_key, on_device, out_of_range
+from holdfast.engine.shards import ImagesKey, LogitCache, Shard, images_key, on_device, out_of_range
 from holdfast.store.rows import Predictions
 
 
@@ -30,7 +30,7 @@ class MeasureSettings:
     logit_cache: LogitCache | None = None
     source: Ref | None = None
 
-    def key(self, changes: int) -> Place:
+    def key(self, changes: int) -> ImagesKey:
         """Names the images after the first so many changes."""
         assert self.source is not None, "logits are cached by the dataset's ref"
         refs = [ref for ref, _ in self.changes[:changes]]

@@ -24,13 +24,13 @@ def stratified_order(ids: Sequence[str], labels: NDArray[np.int64]) -> NDArray[n
     It depends on ids and labels alone, so every model and scenario sees the same samples, and a larger choice contains
     the smaller one.
     """
-    rank = np.array([_keyed(name) for name in ids], dtype=np.uint64)
-    place = np.empty(len(ids), dtype=np.float64)
+    hashes = np.array([_keyed(name) for name in ids], dtype=np.uint64)
+    rank_in_class = np.empty(len(ids), dtype=np.float64)
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)
-        members = members[np.argsort(rank[members], kind="stable")]
-        place[members] = (np.arange(len(members)) + 0.5) / len(members)
-    return np.lexsort((rank, place))
+        members = members[np.argsort(hashes[members], kind="stable")]
+        rank_in_class[members] = (np.arange(len(members)) + 0.5) / len(members)
+    return np.lexsort((hashes, rank_in_class))
 
 
 def chosen_samples(ids: Sequence[str], labels: NDArray[np.int64], samples: int | None) -> NDArray[np.int64]:
@@ -51,7 +51,7 @@ def evenly(scenarios: Sequence[Scenario]) -> list[Scenario]:
     lines: dict[Line, list[Scenario]] = defaultdict(list)
     for scenario in scenarios:
         lines[_line(scenario)].append(scenario)
-    rounds = {scenario.key: place for line in lines.values() for place, scenario in enumerate(_from_the_middle(line))}
+    rounds = {scenario.key: i for line in lines.values() for i, scenario in enumerate(_from_the_middle(line))}
     ordered = sorted(scenarios, key=lambda scenario: (is_attacked(scenario), rounds[scenario.key]))
     attacked = next((scenario for scenario in scenarios if is_attacked(scenario)), None)
     if attacked is not None and ordered[0] is not attacked:
@@ -76,12 +76,12 @@ def _words(part: Ref) -> Line:
 def _from_the_middle(line: Sequence[Scenario]) -> list[Scenario]:
     """Middle, first, last, then the middles of the gaps: 3, 1, 5, 2, 4."""
     last = len(line) - 1
-    places = [last // 2, 0, last]
+    positions = [last // 2, 0, last]
     gaps = [(0, last // 2), (last // 2, last)]
     while gaps:
         low, high = gaps.pop(0)
         if high - low > 1:
             middle = (low + high) // 2
-            places.append(middle)
+            positions.append(middle)
             gaps += [(low, middle), (middle, high)]
-    return [line[place] for place in dict.fromkeys(places)]
+    return [line[i] for i in dict.fromkeys(positions)]

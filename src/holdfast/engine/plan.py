@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,14 +11,23 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from holdfast.core.errors import Absent
 from holdfast.core.noise import Noise
 from holdfast.core.refs import Ref, Scenario
-from holdfast.core.registry import registry
 from holdfast.core.types import Batch, Classifier, Cost
 from holdfast.engine.device import Width, device_name, full_precision, pick_device
-from holdfast.engine.jobs import Job, ModelLoader, RunOptions, as_holdfast_error, find_rows, read_models, read_scenarios
+from holdfast.engine.jobs import (
+    Job,
+    ModelLoader,
+    RunOptions,
+    as_holdfast_error,
+    find_rows,
+    read_models,
+    read_scenarios,
+    scenario_cost,
+)
 from holdfast.engine.shards import on_device
-from holdfast.engine.watch import BACKWARD
+from holdfast.engine.watch import BACKWARD, Expected, Watcher
 from holdfast.store import Footer, Store
 
 TRIAL = 32  # samples in a trial
@@ -69,12 +78,12 @@ def plan(
     """Every run in the order it would be made."""
     options = options or RunOptions()
     loader = ModelLoader(pick_device(device), store)
-    asked = read_scenarios(scenarios)
+    requested = read_scenarios(scenarios)
     planned = []
     with full_precision():
         for model in read_models(models):
             paces: dict[str, Pace] = {}
-            for scenario in asked:
+            for scenario in requested:
                 name = str(model) if isinstance(model, Ref) else model.card.name
                 try:
                     job = loader.job(model, scenario, options)
@@ -100,13 +109,13 @@ def recorded_plan(
     """
     options = options or RunOptions()
     record = StoreRecord(store, device_name(pick_device(device)))
-    asked = [(str(scenario), ScenarioKey.of(scenario), _most(scenario)) for scenario in read_scenarios(scenarios)]
+    requested = [(str(each), ScenarioKey.of(each), scenario_cost(each)) for each in read_scenarios(scenarios)]
     planned = []
     for model in read_models(models):
         assert isinstance(model, Ref), "a model in memory is not known by its ref"
         name, full = str(model), model.full
         pace = record.paces.get(full)
-        for text, scenario, cost in asked:
+        for text, scenario, cost in requested:
             samples, done = record.progress(full, scenario, options)
             left = None if samples is None else max(0, samples - done)
             seconds = 0.0 if left == 0 else None
@@ -114,6 +123,28 @@ def recorded_plan(
                 seconds = left * pace * passes(cost.forwards, cost.backwards)
             planned.append(Planned(name, text, samples, done, cost, seconds))
     return planned
+
+
+def expected(
+    scenarios: Sequence[Scenario], loader: ModelLoader, options: RunOptions, watcher: Watcher
+) -> list[Expected]:
+    """What each scenario will take at most; notes which cannot run because their data is not here."""
+    absent: list[str] = []
+    runs = []
+    for scenario in scenarios:
+        try:
+            there = len(loader.dataset(scenario.dataset).ids)
+        except Absent as missing:
+            absent.append(str(missing))
+            continue
+        except (Exception, SystemExit):  # noqa: BLE001 - reported when the run is made
+            continue
+        samples = there if options.samples is None else min(there, options.samples)
+        cost = scenario_cost(scenario)
+        runs.append(Expected(str(scenario), samples, cost.forwards, cost.backwards))
+    for why, count in Counter(absent).items():
+        watcher.note(f"{count} of {len(scenarios)} scenarios wait for data: {why}")
+    return runs
 
 
 class StoreRecord:
@@ -140,8 +171,8 @@ class StoreRecord:
         samples = options.samples if there is None else min(there, options.samples or there)
         if known is None:
             return samples, 0
-        asked = (None if samples == there else samples, options.precision)
-        same = [each for each in known if each.is_done and each.selection == asked]
+        selection = (None if samples == there else samples, options.precision)
+        same = [each for each in known if each.is_done and each.selection == selection]
         if same:
             return same[0].n, same[0].n
         most = max(each.n for each in known)
@@ -175,12 +206,6 @@ class ScenarioKey(NamedTuple):
         return cls(scenario.full, tuple(part.version for part in scenario.changes), str(scenario.dataset))
 
 
-def _most(scenario: Scenario) -> Cost:
-    """Passes that a sample takes at most."""
-    costs = [registry.build(part).cost for part in scenario.changes]
-    return Cost(1 + sum(cost.forwards for cost in costs), sum(cost.backwards for cost in costs))
-
-
 def passes(forwards: int, backwards: int) -> float:
     """In forward passes."""
     return forwards + BACKWARD * backwards
@@ -189,8 +214,7 @@ def passes(forwards: int, backwards: int) -> float:
 def _planned(job: Job, store: Store, device: torch.device, paces: dict[str, Pace]) -> Planned:
     job, rows = find_rows(job, store, lambda _: None)
     samples, run = len(job.order), job.run
-    costs = [change.cost for _, change in job.changes]
-    cost = Cost(1 + sum(each.forwards for each in costs), sum(each.backwards for each in costs))
+    cost = scenario_cost(run.scenario)
     if rows is not None:
         return Planned(str(run.model), str(run.scenario), samples, samples, cost, 0.0)
     there = {name for rows in [*store.parts(run.key), *store.siblings(job.footer)] for name in rows.ids}

@@ -113,7 +113,7 @@ MOST_DECODED = 4 << 30  # bytes
 MOST_LOGITS = 1 << 28  # bytes
 SLOW = 1e-4  # seconds per image: what takes longer to read is worth keeping
 
-Place = tuple[object, ...]
+ImagesKey = tuple[object, ...]
 
 
 class ImageCache:
@@ -125,14 +125,14 @@ class ImageCache:
         self.kept: dict[bytes, Images] = {}
 
     def images(self, index: Sequence[int]) -> Images:
-        place = np.asarray(index, dtype=np.int64).tobytes()
-        if place in self.kept:
-            return self.kept[place]
+        key = np.asarray(index, dtype=np.int64).tobytes()
+        if key in self.kept:
+            return self.kept[key]
         begun = time.perf_counter()
         images = self.dataset.images(index)
         size = images.pixels.nbytes
         if time.perf_counter() - begun > SLOW * len(index) and self.held + size <= self.most:
-            self.kept[place] = images
+            self.kept[key] = images
             self.held += size
         return images
 
@@ -142,21 +142,21 @@ class LogitCache:
 
     def __init__(self, most: int = MOST_LOGITS) -> None:
         self.most, self.held = most, 0
-        self.kept: OrderedDict[Place, dict[str, Tensor]] = OrderedDict()
+        self.kept: OrderedDict[ImagesKey, dict[str, Tensor]] = OrderedDict()
 
-    def keep(self, place: Place, ids: Sequence[str], logits: Tensor) -> None:
+    def keep(self, key: ImagesKey, ids: Sequence[str], logits: Tensor) -> None:
         if logits.nbytes > self.most:
             return
-        self.kept.setdefault(place, {}).update(zip(ids, logits.detach().to("cpu", torch.float32), strict=True))
-        self.kept.move_to_end(place)
+        self.kept.setdefault(key, {}).update(zip(ids, logits.detach().to("cpu", torch.float32), strict=True))
+        self.kept.move_to_end(key)
         self.held += logits.nbytes
         while self.held > self.most:
             _, oldest = self.kept.popitem(last=False)
             self.held -= sum(row.nbytes for row in oldest.values())
 
-    def recall(self, place: Place, ids: Sequence[str], device: torch.device) -> Tensor | None:
+    def recall(self, key: ImagesKey, ids: Sequence[str], device: torch.device) -> Tensor | None:
         """The logits of these samples, None unless all are known."""
-        known = self.kept.get(place)
+        known = self.kept.get(key)
         if known is None or not ids or any(name not in known for name in ids):
             return None
         return torch.stack([known[name] for name in ids]).to(device)
@@ -166,6 +166,6 @@ class LogitCache:
         self.held = 0
 
 
-def images_key(dataset: Ref, changes: Sequence[Ref], data: str, seed: int) -> Place:
+def images_key(dataset: Ref, changes: Sequence[Ref], data: str, seed: int) -> ImagesKey:
     """What decides which images a model sees."""
     return (dataset.key, data, seed, *(part.key for part in changes))

@@ -40,11 +40,11 @@ def flags_on(model: Classifier, dataset: Dataset, device: torch.device) -> tuple
 
 
 def trials_on(
-    model: Classifier, dataset: Dataset, device: torch.device, said: Callable[[str], None]
+    model: Classifier, dataset: Dataset, device: torch.device, note: Callable[[str], None]
 ) -> tuple[Flag, ...]:
     """Attacks a model on some images of a dataset, to see whether its gradients can be trusted."""
     images, labels = _few(dataset, 2 * TRIAL_SAMPLES, device)
-    return trials(model, images, labels, said) if len(images) else ()
+    return trials(model, images, labels, note) if len(images) else ()
 
 
 def _few(dataset: Dataset, count: int, device: torch.device) -> tuple[Tensor, Tensor]:
@@ -56,7 +56,7 @@ def _few(dataset: Dataset, count: int, device: torch.device) -> tuple[Tensor, Te
     return on_device(images.pixels[kept], device), labels
 
 
-def trials(model: Classifier, images: Tensor, labels: Tensor, said: Callable[[str], None]) -> tuple[Flag, ...]:
+def trials(model: Classifier, images: Tensor, labels: Tensor, note: Callable[[str], None]) -> tuple[Flag, ...]:
     """Attacks a few samples in ways that must succeed if gradients can be trusted, and flags what does not.
 
     Success is scored as a run scores it: without gradients, in batches of the same width, on the final images.
@@ -67,11 +67,11 @@ def trials(model: Classifier, images: Tensor, labels: Tensor, said: Callable[[st
         return ()
     batch = Batch(images[right], labels[right], tuple(str(i) for i in range(len(right))))
     tried = _Trials(model, batch)
-    found = [flag for trial in TRIALS if (flag := trial(tried, said)) is not None]
+    flags = [flag for trial in TRIALS if (flag := trial(tried, note)) is not None]
     after = _scored(model, images)
     scale = float(before.abs().max().clamp_min(1e-30))
     if not float((after - before).abs().max()) <= SAME_ANSWER * scale:
-        found.append(
+        flags.append(
             Flag(
                 "answers-change",
                 "warning",
@@ -79,7 +79,7 @@ def trials(model: Classifier, images: Tensor, labels: Tensor, said: Callable[[st
                 "keeps a state that queries change, and its numbers depend on what was asked before",
             )
         )
-    return tuple(found)
+    return tuple(flags)
 
 
 class _Trials:
@@ -121,8 +121,8 @@ class _Trials:
         return CHOOSING_RADII[min(high, len(CHOOSING_RADII) - 1)], high < len(CHOOSING_RADII)
 
 
-def _batches(tried: _Trials, said: Callable[[str], None]) -> Flag | None:
-    said("batches of other sizes")
+def _batches(tried: _Trials, note: Callable[[str], None]) -> Flag | None:
+    note("batches of other sizes")
     images, labels = tried.batch.images, tried.batch.labels
     few = min(FEW, len(images))
     whole, part = _gradients(tried.model, images, labels), _gradients(tried.model, images[:few], labels[:few])
@@ -151,8 +151,8 @@ def _apart(one: Tensor, other: Tensor) -> float:
     return float((one - other).norm() / torch.maximum(one.norm(), other.norm()).clamp_min(1e-30))
 
 
-def _unbounded(tried: _Trials, said: Callable[[str], None]) -> Flag | None:
-    said("an attack that may do anything")
+def _unbounded(tried: _Trials, note: Callable[[str], None]) -> Flag | None:
+    note("an attack that may do anything")
     left, total = int((~tried.broken(UNBOUNDED)).sum()), len(tried.batch)
     if not exceeds(left, total, UNBROKEN_SHARE):
         return None
@@ -164,8 +164,8 @@ def _unbounded(tried: _Trials, said: Callable[[str], None]) -> Flag | None:
     )
 
 
-def _more_steps(tried: _Trials, said: Callable[[str], None]) -> Flag | None:
-    said("more steps")
+def _more_steps(tried: _Trials, note: Callable[[str], None]) -> Flag | None:
+    note("more steps")
     few, many = (tried.broken(f"pgd-linf:radius={tried.radius!r},steps={steps}") for steps in (5, 50))
     lost, won = int((few & ~many).sum()), int((many & ~few).sum())
     if not exceeds(lost, lost + won, 0.5):
@@ -178,8 +178,8 @@ def _more_steps(tried: _Trials, said: Callable[[str], None]) -> Flag | None:
     )
 
 
-def _black_box(tried: _Trials, said: Callable[[str], None]) -> Flag | None:
-    said("an attack without gradients")
+def _black_box(tried: _Trials, note: Callable[[str], None]) -> Flag | None:
+    note("an attack without gradients")
     radii = (tried.radius,) if tried.is_broken_there else (8 / 255, 32 / 255)
     for radius in radii:
         standing = (~tried.broken(f"pgd-linf:radius={radius!r},steps=50")).nonzero().squeeze(1)
@@ -204,7 +204,7 @@ def _broken_by_queries_alone(tried: _Trials, standing: Tensor, radius: float) ->
     return int(alone.sum())
 
 
-def _unconfirmed(tried: _Trials, said: Callable[[str], None]) -> Flag | None:  # noqa: ARG001 - all passes are made
+def _unconfirmed(tried: _Trials, note: Callable[[str], None]) -> Flag | None:  # noqa: ARG001 - all passes are made
     if not exceeds(tried.unconfirmed, len(tried.batch), UNBROKEN_SHARE):
         return None
     return Flag(

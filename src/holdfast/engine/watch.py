@@ -1,4 +1,4 @@
-"""What a job tells while it goes on. The command line draws it; a script may ignore it."""
+"""The progress of a job, as the command line shows it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from holdfast.core.refs import Run
 from holdfast.core.types import Score
@@ -28,8 +27,8 @@ class Expected:
         return self.forwards + BACKWARD * self.backwards
 
 
-class Watcher(Protocol):
-    """Hears of every run: what is to come, what is done, how it stands."""
+class Watcher:
+    """Is called as runs are planned, begin, advance and end. This one shows nothing; others override what they show."""
 
     def planned(self, runs: Sequence[Expected]) -> None: ...
 
@@ -37,33 +36,16 @@ class Watcher(Protocol):
 
     def advanced(self, run: Run, samples: int, standing: Score) -> None: ...
 
-    def working(self, run: Run, said: str) -> None:
-        """The run goes on inside a shard; often, so that whoever shows it chooses when."""
-        ...
+    def working(self, run: Run, text: str) -> None:
+        """The run goes on inside a shard; called often, so that whoever shows it chooses when."""
 
-    def ended(self, run: Run, said: str, standing: Score | None) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-
-class SilentWatcher:
-    """Hears everything, says nothing."""
-
-    def planned(self, runs: Sequence[Expected]) -> None: ...
-
-    def began(self, run: Run, samples: int, kept: int) -> None: ...
-
-    def advanced(self, run: Run, samples: int, standing: Score) -> None: ...
-
-    def working(self, run: Run, said: str) -> None: ...
-
-    def ended(self, run: Run, said: str, standing: Score | None) -> None: ...
+    def ended(self, run: Run, ending: str, standing: Score | None) -> None: ...
 
     def note(self, text: str) -> None: ...
 
 
-class StderrWatcher(SilentWatcher):
-    """Says on stderr what a caller in Python should know: notes, and where rows were used again."""
+class StderrWatcher(Watcher):
+    """Writes notes to stderr, for callers in Python."""
 
     def note(self, text: str) -> None:
         sys.stderr.write(f"holdfast: {text}\n")

@@ -14,12 +14,12 @@ from holdfast.boards.suite_board import suite_board, tables_of
 from holdfast.core.suites import Column, Suite
 from holdfast.metrics.summary import Line
 from holdfast.site.plots import Plot, plots_of
-from holdfast.site.site_store import SiteStore
 from holdfast.site.slugs import slug
 from holdfast.site.sources import paper
 from holdfast.store.files import Unusable
 from holdfast.store.published import Setting, Unread, benchmarks, settings, unread
 from holdfast.store.scores import PER_HUNDRED, Scores
+from holdfast.store.site_store import SiteStore
 
 SERIOUS = ("warning", "error")
 RUNS = "runs"

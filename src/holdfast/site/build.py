@@ -21,11 +21,11 @@ from holdfast.site.board_pages import BoardPage, board_page
 from holdfast.site.policy import plotly_script as _plotly
 from holdfast.site.report import BoardRank, report_html, template_environment
 from holdfast.site.scripts import inline_json, script
-from holdfast.site.site_store import SiteStore, stamp
 from holdfast.site.slugs import slug
 from holdfast.site.sources import paper
 from holdfast.store.exporting import csv_text
 from holdfast.store.footer import Footer
+from holdfast.store.site_store import SiteStore, stamp
 from holdfast.store.store import Store
 
 HERE = Path(__file__).parent

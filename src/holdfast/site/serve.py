@@ -20,7 +20,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.temporary import temporary_folder
 from holdfast.site.build import Site, build_site
 from holdfast.site.policy import server_policy
-from holdfast.site.site_store import stamp
+from holdfast.store.site_store import stamp
 from holdfast.store.store import Store
 
 PAUSE = 3.0  # seconds between two looks at the store, and so between two builds at least

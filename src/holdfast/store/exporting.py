@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.json_text import json_text
 from holdfast.core.rounding import percent, shown
+from holdfast.core.table import table
 from holdfast.store.footer import Footer
-from holdfast.store.scores import FACT_PREFIX, TIDY, Scores, grid, tidy
+from holdfast.store.scores import FACT_PREFIX, TIDY, Scores, tidy
 from holdfast.store.source_files import is_formula
 from holdfast.store.store import Store
 
@@ -55,7 +56,7 @@ def measured(store: Store, *, models: Sequence[str] = ()) -> Scores:
         values[key], counts[key] = right / max(1, footer.n), footer.n
         part = f", {footer.n} of {footer.population} samples" if footer.is_partial else ""
         sources[key] = f"run {footer.key}{part}"
-    return Scores("measured", grid(values, counts=counts, sources=sources))
+    return Scores("measured", table(values, counts=counts, sources=sources))
 
 
 def _rank(footer: Footer, latest: Mapping[str, str]) -> tuple[bool, str, int]:

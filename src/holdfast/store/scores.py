@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.table import Table
+from holdfast.core.table import Table, table
 from holdfast.store.files import Damaged, Foreign
 from holdfast.store.rows import Rows
 
@@ -149,26 +149,7 @@ def from_tidy(records: Iterable[Mapping[str, object]], facts: Mapping[str, Mappi
         cells[key] = value / 100 if units[key[1]] in PER_HUNDRED else value
         counts[key] = int(str(record["n"] or 0))
         sources[key] = str(record["source"])
-    return Scores(name, grid(cells, counts=counts, facts=facts, sources=sources), units)
-
-
-def grid(
-    cells: Mapping[tuple[str, str], float],
-    *,
-    counts: Mapping[tuple[str, str], int] | None = None,
-    facts: Mapping[str, Mapping[str, str]] | None = None,
-    sources: Mapping[str | tuple[str, str], str] | None = None,
-    source: str = "",
-) -> Table:
-    """A table of cells with where each comes from; models and settings in order of first appearance."""
-    models, settings = (list(dict.fromkeys(key[i] for key in cells)) for i in (0, 1))
-    row, column = ({name: i for i, name in enumerate(names)} for names in (models, settings))
-    values = np.full((len(models), len(settings)), np.nan)
-    numbers = np.zeros(values.shape, dtype=np.int64)
-    for (model, setting), value in cells.items():
-        values[row[model], column[setting]] = value
-        numbers[row[model], column[setting]] = (counts or {}).get((model, setting), 0)
-    return Table(tuple(models), tuple(settings), values, numbers, facts or {}, sources or {}, source)
+    return Scores(name, table(cells, counts=counts, facts=facts, sources=sources), units)
 
 
 class TableCells(NamedTuple):

@@ -135,7 +135,7 @@ def test_every_run_and_block_draws_anew() -> None:
     script = Script((0.0,) * (3 * BLOCK))
     hunt(script, queries=3 * BLOCK, restarts=3)(bright(0.9), greys(1), Noise.of(0, "a"), width=1)
     assert len(script.seen) == 12, "three runs of 1 + 3 · BLOCK queries take four blocks each"
-    assert len(set(script.seen)) == 12
+    assert sorted(script.seen) == list(range(12)), "run by run and block by block, none left out"
 
 
 def test_a_given_start_replaces_that_of_the_first_run_only() -> None:

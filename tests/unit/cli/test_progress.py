@@ -15,7 +15,7 @@ from holdfast.core.errors import Misuse
 from holdfast.core.intervals import wilson
 from holdfast.core.refs import Run
 from holdfast.core.registry import registry
-from holdfast.engine.watch import Expected, SilentWatcher, Watcher
+from holdfast.engine.watch import Expected, Watcher
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_a_log_gets_one_line_per_run(run: Run, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    ("quiet", "terminal", "kind"), [(True, True, SilentWatcher), (False, True, LiveBars), (False, False, LogLines)]
+    ("quiet", "terminal", "kind"), [(True, True, Watcher), (False, True, LiveBars), (False, False, LogLines)]
 )
 def test_the_display_fits_the_place(quiet: bool, terminal: bool, kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress_module, "err", Console(file=io.StringIO(), force_terminal=terminal))

@@ -19,22 +19,32 @@ class exceptions:  # noqa: N801 - a module in Ray
 class Ref:
     """A message to come."""
 
-    def __init__(self, handle: Handle, method: str, args: tuple[Any, ...]) -> None:
-        self.handle, self.method = handle, method
+    def __init__(self, handle: Handle, method: str, args: tuple[Any, ...], retries: int) -> None:
+        self.handle, self.method, self.retries = handle, method, retries
         self.sent = pickle.dumps(args)
 
 
 class Method:
-    def __init__(self, handle: Handle, name: str) -> None:
-        self.handle, self.name = handle, name
+    def __init__(self, handle: Handle, name: str, retries: int = 0) -> None:
+        self.handle, self.name, self.retries = handle, name, retries
+
+    def options(self, *, max_task_retries: int) -> Method:
+        return Method(self.handle, self.name, max_task_retries)
 
     def remote(self, *args: Any) -> Ref:
-        return Ref(self.handle, self.name, args)
+        return Ref(self.handle, self.name, args, self.retries)
 
 
 class Handle:
-    def __init__(self, number: int, actor: Any) -> None:
-        self.number, self.actor, self.is_dead = number, actor, False
+    """An actor; `restart` is what Ray does with one that died."""
+
+    def __init__(self, number: int, make: Callable[[], Any]) -> None:
+        self.number, self.make, self.is_killed, self.deaths = number, make, False, 0
+        self.actor = make()
+
+    def restart(self) -> None:
+        self.deaths += 1
+        self.actor = self.make()
 
     def __getattr__(self, name: str) -> Method:
         return Method(self, name)
@@ -44,7 +54,6 @@ class FakeRay:
     """`deaths(handle, method)` says when an actor dies: `before` it acts, `after` it acted but before it said so."""
 
     exceptions = exceptions
-    cloudpickle = pickle
 
     def __init__(
         self, seed: int = 0, deaths: Callable[[Handle, str], str | None] = lambda handle, method: None
@@ -70,12 +79,12 @@ class FakeRay:
         return self.resources
 
     def put(self, thing: Any) -> Any:
-        return thing
+        return pickle.loads(pickle.dumps(thing))
 
     def kill(self, handle: Handle, *, no_restart: bool) -> None:
         assert no_restart
         self.killed += 1
-        handle.is_dead = True
+        handle.is_killed = True
 
     def remote(self, kind: type) -> FakeRay:
         self.kind = kind
@@ -88,9 +97,13 @@ class FakeRay:
         class Kind:
             def remote(self, *args: Any) -> Handle:
                 fake.hired += 1
-                return Handle(fake.hired, fake.kind(*args))
+                number = fake.hired
+                return Handle(number, lambda: fake.made(number, *args))
 
         return Kind()
+
+    def made(self, number: int, context: Any) -> Any:
+        return self.kind(context)
 
     def wait(self, refs: list[Ref], *, timeout: float) -> tuple[list[Ref], list[Ref]]:
         assert refs, "a wait for nothing never ends"
@@ -98,15 +111,14 @@ class FakeRay:
         return [chosen], [ref for ref in refs if ref is not chosen]
 
     def get(self, ref: Ref) -> Any:
-        if ref.handle.is_dead:
+        if ref.handle.is_killed:
             raise RayError("the actor is dead")
-        self.said.append(ref.method)
-        death = self.deaths(ref.handle, ref.method)
-        if death == "before":
-            ref.handle.is_dead = True
-            raise RayError("the actor died")
-        reply = getattr(ref.handle.actor, ref.method)(*pickle.loads(ref.sent))
-        if death == "after":
-            ref.handle.is_dead = True
-            raise RayError("the actor died")
-        return pickle.loads(pickle.dumps(reply))
+        for _ in range(1 + (self.options_seen["max_restarts"] if ref.retries else 0)):
+            self.said.append(ref.method)
+            death = self.deaths(ref.handle, ref.method)
+            if death != "before":
+                reply = getattr(ref.handle.actor, ref.method)(*pickle.loads(ref.sent))
+                if death is None:
+                    return pickle.loads(pickle.dumps(reply))
+            ref.handle.restart()
+        raise RayError("the actor died")

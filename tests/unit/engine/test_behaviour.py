@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from holdfast.core.labels import merged
 from holdfast.engine.behaviour import alike, behaviour_probe, known_behaviours
 from holdfast.engine.evaluate import Outcome, evaluate
-from holdfast.engine.watch import SilentWatcher
+from holdfast.engine.watch import Watcher
 from holdfast.models import load, wrap
 from holdfast.models.label_mapped import with_label_map
 from holdfast.store import Store
@@ -37,7 +37,7 @@ class Scaled(nn.Module):
         return self.net(images) * self.scale
 
 
-class Notes(SilentWatcher):
+class Notes(Watcher):
     def __init__(self) -> None:
         self.notes: list[str] = []
 
@@ -45,8 +45,8 @@ class Notes(SilentWatcher):
         self.notes.append(text)
 
 
-def run(model: object, store: Store, watcher: SilentWatcher | None = None, scenario: str = DATA) -> Outcome:
-    (outcome,) = evaluate(model, scenario, store=store, samples=60, pictures=0, watcher=watcher or SilentWatcher())  # type: ignore[arg-type]
+def run(model: object, store: Store, watcher: Watcher | None = None, scenario: str = DATA) -> Outcome:
+    (outcome,) = evaluate(model, scenario, store=store, samples=60, pictures=0, watcher=watcher or Watcher())  # type: ignore[arg-type]
     assert outcome.rows is not None, outcome.error
     return outcome
 

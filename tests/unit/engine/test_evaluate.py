@@ -20,7 +20,7 @@ from holdfast.engine.evaluate import evaluate
 from holdfast.engine.jobs import ModelLoader, RunOptions
 from holdfast.engine.measure import measure
 from holdfast.engine.shards import Shard
-from holdfast.engine.watch import SilentWatcher
+from holdfast.engine.watch import Watcher
 from holdfast.models import wrap
 from holdfast.store import Rows, Store
 
@@ -101,7 +101,7 @@ def test_two_workers_halves_merge_to_the_whole(store: Store, tmp_path: Path) -> 
     assert ties(whole, merged) == 0
 
 
-class Counting(SilentWatcher):
+class Counting(Watcher):
     """Counts measured samples; can stop a run in the middle, as Ctrl-C does."""
 
     def __init__(self, stop_after: int | None = None) -> None:

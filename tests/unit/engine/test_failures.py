@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from holdfast.core.errors import HoldfastWarning
 from holdfast.engine.evaluate import evaluate
-from holdfast.engine.watch import SilentWatcher
+from holdfast.engine.watch import Watcher
 from holdfast.models import wrap
 from holdfast.store import Rows, Store
 from holdfast.store.files import NoRoom
@@ -33,7 +33,7 @@ def rows_of(*args: object, **more: object) -> Rows:
     return outcome.rows
 
 
-class Notes(SilentWatcher):
+class Notes(Watcher):
     """Keeps what a run says."""
 
     def __init__(self) -> None:

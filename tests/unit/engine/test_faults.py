@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from holdfast.core.errors import NotRead
 from holdfast.engine import evaluate as engine
 from holdfast.engine.evaluate import Outcome, evaluate
-from holdfast.engine.watch import SilentWatcher
+from holdfast.engine.watch import Watcher
 from holdfast.models import TorchClassifier, wrap
 from holdfast.store import Store
 
@@ -42,7 +42,7 @@ def model() -> TorchClassifier:
 
 
 def run(birds: Path, store: Store) -> Outcome:
-    (outcome,) = evaluate(model(), f"folder:{birds}", store=store, batch_size=8, pictures=0, watcher=SilentWatcher())
+    (outcome,) = evaluate(model(), f"folder:{birds}", store=store, batch_size=8, pictures=0, watcher=Watcher())
     return outcome
 
 
@@ -107,5 +107,5 @@ class Viewing(nn.Module):
 @pytest.mark.parametrize("scenario", ["", "+gaussian-noise:severity=2", "+pgd-linf:steps=2", "+square-linf:queries=9"])
 def test_grey_images_come_in_plain_order(store: Store, scenario: str) -> None:
     net = wrap(Viewing(1), name="viewing", classes=10, channels=1)
-    (outcome,) = evaluate(net, f"fashion-mnist-2k{scenario}", store=store, samples=20, watcher=SilentWatcher())
+    (outcome,) = evaluate(net, f"fashion-mnist-2k{scenario}", store=store, samples=20, watcher=Watcher())
     assert outcome.rows is not None, outcome.error

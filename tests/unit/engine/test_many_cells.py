@@ -20,7 +20,7 @@ from holdfast.engine.evaluate import evaluate
 from holdfast.engine.jobs import ModelLoader, RunOptions
 from holdfast.engine.order import evenly
 from holdfast.engine.shards import ImageCache, LogitCache
-from holdfast.engine.watch import Expected, SilentWatcher, TimeLeft
+from holdfast.engine.watch import Expected, TimeLeft, Watcher
 from holdfast.store import Store
 
 CLEAN = "fashion-mnist-2k"
@@ -122,16 +122,16 @@ def test_rows_are_the_same_with_a_shared_clean_pass(attack: str, tmp_path: Path)
 def test_a_clean_pass_is_shared_within_a_model_only(tmp_path: Path) -> None:
     loader, store = ModelLoader(pick_device("cpu")), Store(str(tmp_path))
     first = loader.job(registry.bind("model", "fashion-standard"), registry.scenario(CLEAN), RunOptions(samples=4))
-    assert first.said is not None
-    first.said.keep(("somewhere",), ["x"], torch.ones(1, 10))
+    assert first.logits is not None
+    first.logits.keep(("somewhere",), ["x"], torch.ones(1, 10))
     loader.job(registry.bind("model", "fashion-standard"), registry.scenario(ATTACKED), RunOptions(samples=4))
-    assert first.said.kept
+    assert first.logits.kept
     loader.job(registry.bind("model", "fashion-at-linf"), registry.scenario(ATTACKED), RunOptions(samples=4))
-    assert not first.said.kept
+    assert not first.logits.kept
     assert not store.footers()
 
 
-class Told(SilentWatcher):
+class Told(Watcher):
     """Keeps what it hears."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ from holdfast.engine.evaluate import Evaluation
 from holdfast.engine.fast_versions import FastVersions
 from holdfast.engine.jobs import ModelLoader, RunOptions
 from holdfast.engine.precision import QUERIES, STEPS, Trial, references, short_parts, tried
-from holdfast.engine.watch import SilentWatcher
+from holdfast.engine.watch import Watcher
 from holdfast.models import TorchClassifier, wrap
 from holdfast.models.fast import FastModel
 from holdfast.store import Store
@@ -194,7 +194,7 @@ def test_a_shard_that_overflows_is_measured_in_float32_from_its_beginning(
         scenario = registry.scenario("fashion-mnist-2k+pgd-linf:radius=4/255,steps=4")
         options = RunOptions(samples=40, batch_size=16)
         job = loader.job(registry.bind("model", "fashion-standard"), scenario, options)
-        evaluation = Evaluation.of(job, store, loader, options, SilentWatcher())
+        evaluation = Evaluation.of(job, store, loader, options, Watcher())
         if way == "overflowing":
             assert isinstance(job.model, TorchClassifier)
             fast = FastModel(job.model, torch.rand(8, 1, 28, 28), width=16, speed="eager")

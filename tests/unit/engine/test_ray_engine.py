@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +19,14 @@ from holdfast.core.errors import Absent, HoldfastError, Misuse
 from holdfast.core.refs import Ref, Run, Scenario
 from holdfast.engine import evaluate as evaluate_module
 from holdfast.engine.evaluate import Outcome, evaluate, needed
-from holdfast.engine.jobs import RunOptions
+from holdfast.engine.jobs import RunOptions, read_models, read_scenarios
 from holdfast.engine.ledger import Ledger
 from holdfast.engine.ray import driver
-from holdfast.engine.ray.actor import portable
+from holdfast.engine.ray.actor import JobContext, portable
 from holdfast.engine.ray.cluster import actor_device, device_count
 from holdfast.engine.ray.driver import evaluate_on_ray
-from holdfast.engine.ray.tasks import Begin, Finish, RunHandle, RunRequest, ShardTask, Task, Work
-from holdfast.engine.watch import SilentWatcher
+from holdfast.engine.ray.tasks import ActorTask, ModelQueues, RunHandle, RunRequest
+from holdfast.engine.watch import Watcher
 from holdfast.models import wrap
 from holdfast.store import Footer, Rows, Store
 from holdfast.store.files import NoRoom
@@ -51,7 +52,7 @@ def store(tmp_path: Path) -> Store:
     return Store(str(tmp_path / "store"))
 
 
-class Telling(SilentWatcher):
+class Telling(Watcher):
     """Remembers what it was told."""
 
     def __init__(self) -> None:
@@ -83,8 +84,9 @@ def on_fake(
     **more: object,
 ) -> list[Outcome]:
     monkeypatch.setattr(driver, "installed_ray", lambda: fake)
-    settings: dict[str, object] = {"pictures": 0, "watcher": SilentWatcher(), "address": None, "actors": 2} | more
-    return evaluate_on_ray(models, scenarios, store=store, options=options or RunOptions(), **settings)  # type: ignore[arg-type]
+    settings: dict[str, object] = {"pictures": 0, "watcher": Watcher(), "device": "auto", "actors": 2} | more
+    requested = read_models(models), read_scenarios(scenarios)  # type: ignore[arg-type]
+    return evaluate_on_ray(*requested, store=store, options=options or RunOptions(), **settings)  # type: ignore[arg-type]
 
 
 def assert_same(one: Rows | None, other: Rows | None) -> None:
@@ -134,6 +136,20 @@ def test_the_rows_are_those_of_one_process(
 
 def _settings(options: RunOptions) -> dict[str, object]:
     return {"seed": options.seed, "samples": options.samples, "precision": options.precision}
+
+
+def test_one_function_evaluates_here_and_on_ray(
+    store: Store, tmp_path: Path, tiny_data: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "installed_ray", FakeRay)
+    data = tiny_data(n=40)
+    (one,) = evaluate(MODEL, data, store=store, pictures=0, engine="ray", actors=2)
+    (other,) = evaluate(MODEL, data, store=str(tmp_path / "local"), pictures=0)
+    assert_same(one.rows, other.rows)
+    with pytest.raises(Misuse, match="engine is local or ray"):
+        evaluate(MODEL, data, store=store, engine="cloud")  # type: ignore[arg-type]
+    with pytest.raises(Misuse, match="are for --engine ray"):
+        evaluate(MODEL, data, store=store, actors=2)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -201,7 +217,7 @@ def test_what_kills_its_actor_every_time_fails_alone(
             try:
                 return super().get(ref)  # type: ignore[arg-type]
             except Fatal:
-                ref.handle.is_dead = True  # type: ignore[attr-defined]
+                ref.handle.restart()  # type: ignore[attr-defined]
                 raise self.exceptions.RayError("the actor died") from None
 
     monkeypatch.setattr(evaluate_module, "measure", measure)
@@ -284,9 +300,7 @@ def test_a_live_model_travels_where_it_can(
 ) -> None:
     data = tiny_data(n=40)
     fake = FakeRay()
-    monkeypatch.setitem(
-        sys.modules, "ray", type("ray", (), {"get": lambda thing: thing, "cloudpickle": FakeRay.cloudpickle})
-    )
+    monkeypatch.setitem(sys.modules, "ray", type("ray", (), {"get": lambda thing: thing}))
     net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(28 * 28, 10))
     model = wrap(net, name="live", classes=10, channels=1)
     (outcome,) = on_fake(fake, monkeypatch, [model], [data], store)
@@ -308,7 +322,7 @@ def test_files_that_differ_between_nodes_are_refused(
         def get(self, ref: object) -> object:
             if ref.method == "measure":  # type: ignore[attr-defined]
                 tiny_data(n=60, labels=np.arange(60)[::-1] % 10)
-                ref.handle.actor.at_hand.clear()  # type: ignore[attr-defined]
+                ref.handle.actor.evaluations.clear()  # type: ignore[attr-defined]
                 ref.handle.actor.loader.datasets.clear()  # type: ignore[attr-defined]
             return super().get(ref)  # type: ignore[arg-type]
 
@@ -328,11 +342,8 @@ def test_a_node_that_does_not_see_the_store_is_left_out(
     blind = {1}
 
     class Apart(FakeRay):
-        def get(self, ref: object) -> object:
-            handle = ref.handle  # type: ignore[attr-defined]
-            if handle.number in blind:
-                handle.actor.context = _elsewhere(handle.actor.context)
-            return super().get(ref)  # type: ignore[arg-type]
+        def made(self, number: int, context: JobContext) -> object:
+            return super().made(number, replace(context, store="/somewhere/else") if number in blind else context)
 
     watcher = Telling()
     (outcome,) = on_fake(Apart(), monkeypatch, [MODEL], [tiny_data(n=30)], store, watcher=watcher)
@@ -343,27 +354,20 @@ def test_a_node_that_does_not_see_the_store_is_left_out(
         on_fake(Apart(), monkeypatch, [MODEL], [tiny_data(n=30)], store)
 
 
-def _elsewhere(context: object) -> object:
-    from dataclasses import replace
-
-    return replace(context, store="/somewhere/else")  # type: ignore[type-var]
-
-
 def test_actors_that_never_start_end_the_job_in_words(
     store: Store, tiny_data: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake = FakeRay(0, lambda handle, method: "before")
     with pytest.raises(HoldfastError, match="no actor stays alive"):
         on_fake(fake, monkeypatch, [MODEL], [tiny_data(n=30)], store)
-    assert fake.hired <= 2 + 4
+    assert fake.killed == fake.hired == 2
+    assert len(fake.said) == 2 * 4, "Ray starts each again three times"
 
 
 def test_ray_is_asked_for_where_it_is_absent(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(HoldfastError, match="not installed") as caught:
-        evaluate_on_ray(
-            [MODEL], [], store=store, options=RunOptions(), pictures=0, watcher=SilentWatcher(), address=None
-        )
+        evaluate_on_ray([], [], store, RunOptions(), "auto", 0, Watcher())
     assert 'pip install "holdfast[ray]"' in str(caught.value)
 
 
@@ -431,134 +435,119 @@ def test_an_error_travels_as_the_nearest_kind_everyone_knows() -> None:
     assert type(portable(NoRoom("full", hint="h"))) is NoRoom
 
 
-# who does what next
+# which task an idle actor gets next
 
 
-def asked(models: str, scenarios: int) -> list[RunRequest]:
+def queues_of(models: str, scenarios: int) -> ModelQueues:
     cells = [(model, i) for model in models for i in range(scenarios)]
-    return [
+    requests = [
         RunRequest(n, Ref("model", model, (), 1), Scenario(Ref("dataset", f"d{i}", (), 1)))
         for n, (model, i) in enumerate(cells)
     ]
+    return ModelQueues(requests, alone=2.0)
 
 
 def key(model: str) -> str:
     return Ref("model", model, (), 1).key
 
 
-def running(work: Work, task: Task, shards: int, *, pace: float = 0.0, precision: float | None = None) -> None:
-    handle = RunHandle(task.asked, Run(task.asked.model, task.asked.scenario), 1, (), "", ())  # type: ignore[arg-type]
-    places = [range(10 * i, 10 * i + 10) for i in range(shards)]
-    work.begun(handle, Ledger.empty(10 * shards, precision), places, pace)
+def taken(queues: ModelQueues, loaded: str | None, held: dict[str, int], actors: int) -> ActorTask:
+    task = queues.next(loaded, held, actors)
+    assert task is not None
+    return task
+
+
+def begun(queues: ModelQueues, shards: int, *, pace: float = 0.0, precision: float | None = None) -> ActorTask:
+    """The first task of the first run, which then has so many shards."""
+    task = taken(queues, None, {}, 2)
+    request = task.run.request
+    handle = RunHandle(request, Run(request.model, request.scenario), 1, (), "", ())  # type: ignore[arg-type]
+    spans = [range(10 * i, 10 * i + 10) for i in range(shards)]
+    task.run.begun(handle, Ledger.empty(10 * shards, precision), spans, pace)
+    task.run.out -= 1
+    return task
 
 
 def test_an_actor_stays_with_its_model_and_idle_ones_take_what_nobody_holds() -> None:
-    work = Work(asked("abc", 3), retries=3, patience=2.0)
-    first = work.next(None, {}, 2)
-    assert first is not None
-    assert first.asked.name == "a"
-    second = work.next(None, {key("a"): 1}, 2)
-    assert second is not None
-    assert second.asked.name == "b"
+    queues = queues_of("abc", 3)
+    assert taken(queues, None, {}, 2).run.request.name == "a"
+    assert taken(queues, None, {key("a"): 1}, 2).run.request.name == "b"
     for _ in range(2):
-        more = work.next(key("a"), {key("a"): 1, key("b"): 1}, 2)
-        assert more is not None
-        assert more.asked.name == "a"
-    stolen = work.next(key("a"), {key("a"): 1, key("b"): 1}, 2)
-    assert stolen is not None
-    assert stolen.asked.name == "c", "nobody holds it"
+        assert taken(queues, key("a"), {key("a"): 1, key("b"): 1}, 2).run.request.name == "a"
+    assert taken(queues, key("a"), {key("a"): 1, key("b"): 1}, 2).run.request.name == "c", "no actor has it"
 
 
-def test_idle_actors_steal_from_the_largest_pile() -> None:
-    work = Work(asked("ab", 2), retries=3, patience=2.0)
+def test_idle_actors_help_with_the_longest_queue() -> None:
+    queues = queues_of("ab", 2)
     held = {key("a"): 1, key("b"): 1, key("z"): 1}
-    task = work.next(key("b"), held, 3)
-    assert task is not None
-    assert task.asked.name == "b"
-    stolen = work.next(key("z"), held, 3)
-    assert stolen is not None
-    assert stolen.asked.name == "a"
+    assert taken(queues, key("b"), held, 3).run.request.name == "b"
+    begun(queues, 5)
+    assert taken(queues, key("z"), held, 3).run.request.name == "a"
 
 
 def test_a_run_is_kept_whole_only_while_others_wait() -> None:
-    work = Work(asked("a", 4), retries=3, patience=2.0)
-    patience = [task.patience for _ in range(4) if isinstance(task := work.next(None, {}, 2), Begin)]
-    assert patience == [2.0, 2.0, 0.0, 0.0]
+    queues = queues_of("a", 4)
+    assert [taken(queues, None, {}, 2).alone for _ in range(4)] == [2.0, 2.0, 0.0, 0.0]
 
 
 def test_quick_shards_travel_together_but_leave_enough_for_others() -> None:
-    work = Work(asked("a", 1), retries=3, patience=2.0)
-    begin = work.next(None, {}, 2)
-    assert begin is not None
-    running(work, begin, 40, pace=0.5)
-    share = work.next(key("a"), {}, 2)
-    assert isinstance(share, ShardTask)
+    queues = queues_of("a", 1)
+    begun(queues, 40, pace=0.5)
+    share = taken(queues, key("a"), {}, 2)
+    assert share.method == "measure"
     assert len(share.shards) == 4, "two seconds of them"
-    share.running.pace = 0.001
+    share.run.pace = 0.001
     shares = []
-    while isinstance(more := work.next(key("a"), {}, 2), ShardTask):
+    while (more := queues.next(key("a"), {}, 2)) is not None:
         shares.append(len(more.shards))
     assert sum(shares) == 36
     assert shares[0] == 9
     assert shares[-1] == 1
 
 
-def test_an_actor_reads_ahead_only_while_others_have_enough() -> None:
-    work = Work(asked("a", 1), retries=3, patience=2.0)
-    begin = work.next(None, {}, 2)
-    assert begin is not None
-    assert work.beside(begin, 2) is None
-    running(work, begin, 7)
-    share = work.next(key("a"), {}, 2)
-    assert share is not None
-    assert work.beside(share, 2) is not None
-    assert work.next(key("a"), {}, 2) is not None
-    assert work.beside(share, 2) is None, "four are left for two actors"
+def test_slow_shards_travel_in_pairs_only_while_others_have_enough() -> None:
+    """So that an actor reads one while it measures the other."""
+    queues = queues_of("a", 1)
+    begun(queues, 7, pace=100.0)
+    shares = []
+    while (share := queues.next(key("a"), {}, 2)) is not None:
+        shares.append(len(share.shards))
+    assert shares == [2, 2, 1, 1, 1]
 
 
-def test_a_run_is_finished_once_and_after_its_last_share() -> None:
-    work = Work(asked("a", 1), retries=3, patience=2.0)
-    begin = work.next(None, {}, 1)
-    assert begin is not None
-    running(work, begin, 1)
-    share = work.next(key("a"), {}, 1)
-    assert isinstance(share, ShardTask)
-    assert work.next(key("a"), {}, 1) is None
-    share.running.out -= 1
-    assert share.running.measured([(range(10), np.ones(10, bool))], 1.0) == 10
-    assert isinstance(work.next(key("a"), {}, 1), Finish)
-    assert work.next(key("a"), {}, 1) is None
-    work.over(share.running)
-    assert not work.is_left
+def test_a_run_is_finished_once_and_after_its_last_shard() -> None:
+    queues = queues_of("a", 1)
+    begun(queues, 1)
+    share = taken(queues, key("a"), {}, 1)
+    assert queues.next(key("a"), {}, 1) is None
+    share.run.out -= 1
+    assert share.run.measured([(range(10), np.ones(10, bool))], 1.0) == 10
+    assert taken(queues, key("a"), {}, 1).method == "finish"
+    assert queues.next(key("a"), {}, 1) is None
+    queues.end(share.run)
+    assert queues.is_empty
 
 
-def test_what_was_lost_is_done_again_alone() -> None:
-    work = Work(asked("a", 1), retries=1, patience=2.0)
-    begin = work.next(None, {}, 1)
-    assert begin is not None
-    running(work, begin, 8, pace=0.1)
-    share = work.next(key("a"), {}, 1)
-    assert isinstance(share, ShardTask)
-    assert len(share.shards) == 4
-    share.running.out -= 1
-    assert work.lost(share) is None
-    again = work.next(key("a"), {}, 1)
-    assert isinstance(again, ShardTask)
-    assert (again.shards, again.again) == ((range(10),), True)
-    assert work.beside(again, 1) is None
-    assert "died 2 times" in str(work.lost(again))
+def test_what_was_lost_comes_first_and_is_looked_for_in_the_store() -> None:
+    queues = queues_of("a", 1)
+    begun(queues, 8, pace=0.1)
+    share = taken(queues, key("a"), {}, 1)
+    assert share.args[-1] is False
+    share.run.out -= 1
+    share.deaths += 1
+    share.run.lost.append(share)
+    assert taken(queues, key("a"), {}, 1) is share
+    assert share.args[-1] is True
+    assert share.run.out == 1
 
 
 def test_a_precision_that_is_reached_ends_the_shares() -> None:
-    work = Work(asked("a", 1), retries=3, patience=2.0)
-    begin = work.next(None, {}, 1)
-    assert begin is not None
-    running(work, begin, 100, precision=0.05)
-    share = work.next(key("a"), {}, 1)
-    assert isinstance(share, ShardTask)
-    share.running.measured([(range(400), np.ones(400, bool))], 1.0)
-    assert share.running.waiting == deque()
-    assert share.running.ledger.reached() == 100
+    queues = queues_of("a", 1)
+    begun(queues, 100, precision=0.05)
+    run = taken(queues, key("a"), {}, 1).run
+    run.measured([(range(400), np.ones(400, bool))], 1.0)
+    assert run.waiting == deque()
+    assert run.ledger.reached() == 100
 
 
 # the ledger

@@ -18,15 +18,16 @@ from holdfast.boards.provenance import scenarios_of, score_bases
 from holdfast.boards.suite_board import suite_board
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.suites import load_suite
+from holdfast.core.table import table
 from holdfast.core.types import Flag
 from holdfast.site import build as building
 from holdfast.site import site_folder
 from holdfast.site.build import Site, build_site
 from holdfast.site.scripts import inline_json, script
-from holdfast.site.site_store import SiteStore, stamp
 from holdfast.site.slugs import slug
 from holdfast.site.sources import paper
-from holdfast.store.scores import Origin, Scores, grid
+from holdfast.store.scores import Origin, Scores
+from holdfast.store.site_store import SiteStore, stamp
 from holdfast.store.store import Store
 
 SUITE = "oodrobustbench-cifar10-linf"
@@ -67,7 +68,7 @@ def imported(store: Store, models: list[str]) -> Scores:
     suite = load_suite(SUITE)
     cells = {(model, column.name): 0.5 for model in models for column in suite.board}
     origin = Origin("csv", "results.csv", "ab" * 32, "2026-01-01")
-    scores = Scores(SUITE, grid(cells, counts=dict.fromkeys(cells, 10_000), source=str(origin)), {}, origin)
+    scores = Scores(SUITE, table(cells, counts=dict.fromkeys(cells, 10_000), source=str(origin)), {}, origin)
     store.add_scores(scores)
     return scores
 

@@ -18,10 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.core.errors import HoldfastError, Misuse
-from holdfast.core.refs import Ref
 from holdfast.core.temporary import TemporaryFolder, end_processes_using, remove_leftovers
-from holdfast.core.types import Classifier
-from holdfast.engine.ray.tasks import PackedModel
 from holdfast.store import Store
 from holdfast.store.files import TEMPORARY
 
@@ -123,20 +120,6 @@ def actor_device(ray: Any, asked: str) -> str:
 
 def device_count(ray: Any, device: str) -> int:
     return max(1, int(ray.cluster_resources().get("GPU" if device == "cuda" else "CPU", 0)))
-
-
-def packed(ray: Any, model: Ref | Classifier) -> Ref | PackedModel:
-    """A ref travels as it is, a live model packed, where it can be."""
-    if isinstance(model, Ref):
-        return model
-    try:
-        packed = ray.cloudpickle.dumps(model)
-    except Exception as error:
-        raise Misuse(
-            f"`{model.card.name}` cannot travel to other processes: {type(error).__name__}: {error}",
-            hint="name a function that makes it, `python:module:factory`, or save it and name the file, `file:PATH`",
-        ) from error
-    return PackedModel(f"{model.card.name} {uuid.uuid4().hex}", model.card.name, ray.put(packed))
 
 
 @contextlib.contextmanager

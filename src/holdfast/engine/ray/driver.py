@@ -1,7 +1,7 @@
 """Evaluate on a Ray cluster: the rows of one process, from as many devices as there are.
 
-Ray places the actors, finds out who died and carries the messages. What is done stands in the store and nowhere else,
-so an actor, a node or this process may die at any moment and nothing finished is lost.
+Ray starts the actors, notices which die, and carries messages and models. The store alone holds what is done, so
+an actor, a node or this process may die at any moment and nothing finished is lost.
 """
 
 from __future__ import annotations
@@ -9,72 +9,69 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import uuid
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import holdfast
 from holdfast.core.errors import Absent, HoldfastError, Misuse
-from holdfast.core.intervals import wilson
 from holdfast.core.refs import Ref, Run, Scenario
-from holdfast.core.types import Classifier
+from holdfast.core.types import Classifier, Score
 from holdfast.engine.evaluate import KEEP_EVERY, Outcome
-from holdfast.engine.jobs import RunOptions, read_models, read_scenarios
+from holdfast.engine.jobs import RunOptions
 from holdfast.engine.ledger import Ledger
 from holdfast.engine.order import evenly
-from holdfast.engine.ray.actor import Actor, Begun, Ended, Failed, JobContext, Reply, Shared
+from holdfast.engine.pieces import standing
+from holdfast.engine.ray.actor import Actor, Begun, Ended, JobContext, Reply, ShardsMeasured
 from holdfast.engine.ray.cluster import (
     actor_device,
     connected,
     device_count,
     first_line,
     installed_ray,
-    packed,
     refuse_memory,
     token_in,
 )
-from holdfast.engine.ray.tasks import Begin, Finish, RunRequest, ShardTask, Task, Work
-from holdfast.engine.watch import Watcher
-from holdfast.store import Rows, Store
+from holdfast.engine.ray.tasks import ActorTask, ModelQueues, PackedModel, RunProgress, RunRequest
+from holdfast.engine.watch import Expected, Watcher
+from holdfast.store import Store
 from holdfast.store.files import NoRoom
 
-PATIENCE = 30.0  # seconds without an actor until we say that we are waiting
-INSIDE = 2  # tasks inside an actor at once: one has the device, the other reads or writes
+PATIENCE = 30.0  # seconds without an actor until the user is told that the job waits for one
 
 
 def evaluate_on_ray(
-    models: Sequence[str | Ref | Classifier],
-    scenarios: Sequence[str | Scenario],
-    *,
+    models: Sequence[Ref | Classifier],
+    scenarios: Sequence[Scenario],
     store: Store,
     options: RunOptions,
+    device: str,
     pictures: int,
     watcher: Watcher,
-    address: str | None,
+    address: str | None = None,
     actors: int | None = None,
-    device: str = "auto",
     retries: int = 3,
 ) -> list[Outcome]:
     """Measures every model under every scenario on a Ray cluster, with one actor per device.
 
     Joins the cluster at `address` or $RAY_ADDRESS; without either it starts Ray on this machine and stops it again.
-    A shard that its actor died with is done again by another, `retries` times at most.
+    A task whose actor died is given to another, `retries` times at most.
     """
     ray = installed_ray()
     if actors is not None and actors < 1:
         raise Misuse(f"--actors is 1 or more, got {actors}")
     refuse_memory(store)
-    asked_models, asked_scenarios = read_models(models), read_scenarios(scenarios)
     with connected(ray, address, actors), token_in(store) as token:
-        sent = [packed(ray, model) for model in asked_models]
-        cells = [(model, scenario) for model in sent for scenario in asked_scenarios]
-        numbers = {(model.key, scenario.key): i for i, (model, scenario) in enumerate(cells)}
-        asked = [
-            RunRequest(numbers[model.key, scenario.key], model, scenario)
-            for model in sent
-            for scenario in evenly(asked_scenarios)
+        packed = [_packed(ray, model) for model in models]
+        index = {scenario.key: i for i, scenario in enumerate(scenarios)}
+        requests = [
+            RunRequest(i * len(index) + index[scenario.key], model, scenario)
+            for i, model in enumerate(packed)
+            for scenario in evenly(scenarios)
         ]
         context = JobContext(
             store=store.files.root if store.files.is_local else store.url,
@@ -83,244 +80,212 @@ def evaluate_on_ray(
             pictures=pictures,
             device=actor_device(ray, device),
             folder=str(Path.cwd()),
-            path=tuple(str(Path(place).resolve()) for place in sys.path),
+            path=tuple(str(Path(folder).resolve()) for folder in sys.path),
             environment={name: value for name, value in os.environ.items() if name.startswith("HOLDFAST_")},
             version=holdfast.__version__,
         )
-        work = Work(asked, retries=retries, patience=KEEP_EVERY)
-        workers = Workers(ray, context, retries)
+        driver = Driver(ray, store, watcher, ModelQueues(requests, alone=KEEP_EVERY), retries)
         try:
-            workers.hire(actors or device_count(ray, context.device))
-            outcomes = Dispatch(ray, store, watcher, work, workers).outcomes(asked_scenarios, len(sent))
+            driver.start(context, actors or device_count(ray, context.device))
+            outcomes = driver.outcomes(scenarios, len(packed))
         finally:
-            workers.dismiss()
-    return [outcomes[i] for i in range(len(cells))]
+            driver.stop()
+    return [outcomes[i] for i in range(len(requests))]
 
 
-@dataclass(eq=False)
-class Member:
-    """An actor of ours: which model it holds, and what it is doing."""
+def _packed(ray: Any, model: Ref | Classifier) -> Ref | PackedModel:
+    """A ref travels as it is, a live model through Ray's object store, where it can be pickled."""
+    if isinstance(model, Ref):
+        return model
+    try:
+        content = ray.put(model)
+    except Exception as error:
+        raise Misuse(
+            f"`{model.card.name}` cannot travel to other processes: {type(error).__name__}: {error}",
+            hint="name a function that makes it, `python:module:factory`, or save it and name the file, `file:PATH`",
+        ) from error
+    return PackedModel(f"{model.card.name} {uuid.uuid4().hex}", model.card.name, content)
 
-    handle: Any
-    hello: Any
+
+@dataclass(eq=False, slots=True)
+class Worker:
+    """An actor, the model it has loaded, and the reply that is awaited from it: to a task, or to `hello`."""
+
+    handle: Any = None
+    reply: Any = None
+    task: ActorTask | None = None
+    loaded: str | None = None
     is_ready: bool = False
-    holding: str | None = None
-    tasks: dict[Any, Task] = field(default_factory=dict)
 
 
-class Workers:
-    """The actors. One that dies is replaced; a replacement works once it said hello, which needs a free device."""
+class Driver:
+    """Gives tasks to actors, acts on their replies, and informs the watcher."""
 
-    def __init__(self, ray: Any, context: JobContext, retries: int) -> None:
-        self.ray, self.retries = ray, retries
-        self.context = ray.put(context)
-        self.kind = ray.remote(Actor).options(
-            num_cpus=1, num_gpus=int(context.device == "cuda"), max_concurrency=INSIDE, max_restarts=0
-        )
-        self.members: list[Member] = []
-        self.failures = 0  # starts that failed since the last that did not
-
-    def hire(self, count: int) -> None:
-        for _ in range(count):
-            handle = self.kind.remote(self.context)
-            self.members.append(Member(handle, handle.hello.remote()))
-
-    @property
-    def ready(self) -> list[Member]:
-        return [member for member in self.members if member.is_ready]
-
-    @property
-    def held(self) -> Counter[str]:
-        return Counter(member.holding for member in self.ready if member.holding is not None)
-
-    @property
-    def refs(self) -> list[Any]:
-        starting = [member.hello for member in self.members if not member.is_ready]
-        return starting + [ref for member in self.members for ref in member.tasks]
-
-    def of(self, ref: Any) -> Member:
-        """The member that a message is from."""
-        return next(each for each in self.members if ref in each.tasks or ref == each.hello)
-
-    def replace(self, member: Member, error: Exception) -> list[Task]:
-        """Lets a dead actor go and hires another; the tasks it died with."""
-        self.failures = 0 if member.is_ready else self.failures + 1
-        self._end(member)
-        self.members.remove(member)
-        if self.failures <= self.retries:
-            self.hire(1)
-        elif not self.members:
-            raise HoldfastError(
-                f"no actor stays alive, the last {self.failures} died as they started: {first_line(error)}",
-                hint="can every node run `python -c 'import holdfast.engine.evaluate'`? `ray status` may know more",
-            )
-        return list(member.tasks.values())
-
-    def refuse(self, member: Member, error: HoldfastError) -> None:
-        """Goes on without an actor that cannot work where it is; the error where that was the last."""
-        self._end(member)
-        self.members.remove(member)
-        if not self.members:
-            raise error
-
-    def dismiss(self) -> None:
-        for member in self.members:
-            self._end(member)
-
-    def _end(self, member: Member) -> None:
-        """Makes sure that an actor is gone, even one that is only out of reach: its shards are someone else's now."""
-        with contextlib.suppress(self.ray.exceptions.RayError):
-            self.ray.kill(member.handle, no_restart=True)
-
-
-class Dispatch:
-    """Hands out tasks, hears what came of them, and tells the watcher."""
-
-    def __init__(self, ray: Any, store: Store, watcher: Watcher, work: Work, workers: Workers) -> None:
-        self.ray, self.store, self.watcher, self.work, self.workers = ray, store, watcher, work, workers
+    def __init__(self, ray: Any, store: Store, watcher: Watcher, queues: ModelQueues, retries: int) -> None:
+        self.ray, self.store, self.watcher, self.queues, self.retries = ray, store, watcher, queues, retries
+        self.workers: list[Worker] = []
         self.done: dict[int, Outcome] = {}
         self.refusals: set[str] = set()
         self.has_waited = False
 
+    def start(self, context: JobContext, count: int) -> None:
+        """Asks Ray for so many actors; each works as soon as there is a device for it."""
+        options = {"num_cpus": 1, "num_gpus": int(context.device == "cuda"), "max_restarts": self.retries}
+        self.new_actor = partial(self.ray.remote(Actor).options(**options).remote, context)
+        self.workers = [self._started(Worker()) for _ in range(count)]
+
+    def stop(self) -> None:
+        for worker in self.workers:
+            self._end(worker)
+
     def outcomes(self, scenarios: Sequence[Scenario], models: int) -> dict[int, Outcome]:
         """Does all the work there is; the outcome of every run by its number."""
-        self._plan(scenarios, models)
-        while self.work.is_left or any(member.tasks for member in self.workers.members):
-            for member in self.workers.ready:
-                self._give(member)
-            self._hear()
+        self.watcher.planned(self._expected(scenarios) * models)
+        while not self.queues.is_empty or any(worker.task for worker in self.workers):
+            for worker in self._idle():
+                self._assign(worker)
+            self._receive()
         return self.done
 
-    def _plan(self, scenarios: Sequence[Scenario], models: int) -> None:
-        """Waits for the first actor and asks it what is to come: the data need not be where this process is."""
-        expected = None
-        while expected is None:
-            while not self.workers.ready:
-                self._hear()
-            member = self.workers.ready[0]
+    def _idle(self) -> list[Worker]:
+        return [worker for worker in self.workers if worker.reply is None]
+
+    def _expected(self, scenarios: Sequence[Scenario]) -> list[Expected]:
+        """What is to come, from the first actor that is ready: the data need not be where this process is."""
+        while True:
+            while not (idle := self._idle()):
+                self._receive()
             try:
-                reply = self.ray.get(member.handle.expected.remote(scenarios))
-            except self.ray.exceptions.RayError as error:
-                self._died(member, error)
+                reply = self.ray.get(idle[0].handle.expected.remote(scenarios))
+            except self.ray.exceptions.RayError:
+                self._replace(idle[0])
                 continue
             self._note(reply)
-            expected = [] if isinstance(reply.result, Failed) else reply.result
-        self.watcher.planned(expected * models)
+            return reply.result or []
 
-    def _give(self, member: Member) -> None:
-        actors = len(self.workers.ready)
-        while len(member.tasks) < INSIDE:
-            if member.tasks:
-                task: Task | None = self.work.beside(next(iter(member.tasks.values())), actors)
-            else:
-                task = self.work.next(member.holding, self.workers.held, actors)
-            if task is None:
-                return
-            member.holding = task.asked.model.key
-            member.tasks[_sent(member.handle, task)] = task
+    def _assign(self, worker: Worker) -> None:
+        ready = [each for each in self.workers if each.is_ready]
+        held = Counter(each.loaded for each in ready if each.loaded is not None)
+        task = self.queues.next(worker.loaded, held, len(ready))
+        if task is not None:
+            worker.loaded, worker.task = task.run.request.model.key, task
+            worker.reply = getattr(worker.handle, task.method).remote(*task.args)
 
-    def _hear(self) -> None:
-        """Waits for the next message and acts on it."""
-        heard: list[Any] = []
-        while not heard:
-            heard, _ = self.ray.wait(self.workers.refs, timeout=PATIENCE)
-            if not heard and not self.workers.ready and not self.has_waited:
+    def _receive(self) -> None:
+        """Waits for the next reply and acts on it."""
+        awaited = {worker.reply: worker for worker in self.workers if worker.reply is not None}
+        replies: list[Any] = []
+        while not replies:
+            replies, _ = self.ray.wait(list(awaited), timeout=PATIENCE)
+            if not replies and not self.has_waited and not any(worker.is_ready for worker in self.workers):
                 self.has_waited = True
                 self.watcher.note("waiting for a free device on the cluster; `ray status` shows what is taken")
-        member = self.workers.of(heard[0])
+        worker = awaited[replies[0]]
+        task, worker.task, worker.reply = worker.task, None, None
         try:
-            reply = self.ray.get(heard[0])
+            reply = self.ray.get(replies[0])
         except self.ray.exceptions.RayError as error:
-            self._died(member, error)
-        else:
-            self._note(reply)
-            if member.is_ready:
-                self._came(member.tasks.pop(heard[0]), reply.result)
-            else:
-                self._started(member, reply.result)
-
-    def _started(self, member: Member, result: Any) -> None:
-        if not isinstance(result, Failed):
-            member.is_ready = True
-            self.workers.failures = 0
+            self._died(worker, task, error)
             return
-        self.workers.refuse(member, result.error)
-        if str(result.error) not in self.refusals:
-            self.refusals.add(str(result.error))
-            self.watcher.note(f"going on without one actor: {result.error}")
+        self._note(reply)
+        if task is None:
+            self._greeted(worker, reply.error)
+        else:
+            task.run.out -= 1
+            if not task.run.is_over:
+                self._completed(task.run, reply)
 
-    def _died(self, member: Member, error: Exception) -> None:
-        tasks = self.workers.replace(member, error)
-        if tasks:
-            self.watcher.note(f"an actor died, another does its work: {first_line(error)}")
-        for task in tasks:
-            if not isinstance(task, Begin):
-                task.running.out -= 1
-            failure = self.work.lost(task)
-            if failure is not None:
-                self._failed(task, failure)
+    def _started(self, worker: Worker) -> Worker:
+        """Has Ray start an actor once a device is free, and again, `retries` times, where it dies as it starts."""
+        worker.handle, worker.is_ready, worker.loaded = self.new_actor(), False, None
+        worker.reply = worker.handle.hello.options(max_task_retries=-1).remote()
+        return worker
 
-    def _came(self, task: Task, result: Any) -> None:
-        if not isinstance(task, Begin):
-            task.running.out -= 1
-            if task.running.is_over:
-                return
-        if isinstance(result, Failed):
-            self._failed(task, result.error)
+    def _replace(self, worker: Worker) -> None:
+        """Ends an actor for good, even one that is only out of reach: its task is someone else's now."""
+        self._end(worker)
+        self._started(worker)
+
+    def _greeted(self, worker: Worker, error: HoldfastError | None) -> None:
+        """An actor that cannot work where it is ends: the job goes on without it, as long as there is another."""
+        worker.is_ready = error is None
+        if error is not None:
+            self._drop(worker, error)
+            if str(error) not in self.refusals:
+                self.refusals.add(str(error))
+                self.watcher.note(f"going on without one actor: {error}")
+
+    def _died(self, worker: Worker, task: ActorTask | None, error: Exception) -> None:
+        """Gives the task to whoever is idle next: Ray would keep it for this actor, which may wait for a device."""
+        if task is None:
+            hint = "can every node run `python -c 'import holdfast.engine.evaluate'`? `ray status` may know more"
+            self._drop(worker, HoldfastError(f"no actor stays alive: {first_line(error)}", hint=hint))
+            return
+        self.watcher.note(f"an actor died, another does its work: {first_line(error)}")
+        self._replace(worker)
+        task.run.out -= 1
+        task.deaths += 1
+        if task.run.is_over:
+            return
+        if task.deaths <= self.retries:
+            task.run.lost.append(task)
+            return
+        problem = f"the process that measured it died {task.deaths} times at the same place"
+        hint = "it may be out of memory: try a smaller --batch-size, or `--engine local` to see it die"
+        self._failed(task.run, HoldfastError(problem, hint=hint))
+
+    def _drop(self, worker: Worker, error: HoldfastError) -> None:
+        self._end(worker)
+        self.workers.remove(worker)
+        if not self.workers:
+            raise error
+
+    def _end(self, worker: Worker) -> None:
+        with contextlib.suppress(self.ray.exceptions.RayError):
+            self.ray.kill(worker.handle, no_restart=True)
+
+    def _completed(self, run: RunProgress, reply: Reply) -> None:
+        result = reply.result
+        if reply.error is not None:
+            self._failed(run, reply.error)
         elif isinstance(result, Begun):
-            self._begun(result)
-        elif isinstance(result, Shared):
-            assert isinstance(task, ShardTask), "only a share is shared"
-            news = task.running.measured(result.found, result.seconds)
-            self.watcher.advanced(task.running.handle.run, news, task.running.ledger.standing)
+            ledger = Ledger(result.correct.copy(), result.handle.run.precision)
+            run.begun(result.handle, ledger, result.missing, result.pace)
+            self._show(result.handle.run, len(ledger.correct), result.kept, ledger.known, ledger.standing)
+        elif isinstance(result, ShardsMeasured):
+            assert run.handle is not None, "a run is begun before its shards are measured"
+            count = run.measured(result.shards, result.seconds)
+            self.watcher.advanced(run.handle.run, count, run.ledger.standing)
         else:
-            assert isinstance(result, Ended), f"an actor said {result}"
-            self._ended(task, result)
+            assert isinstance(result, Ended), f"an actor replied {result}"
+            self._ended(run, result)
 
-    def _begun(self, result: Begun) -> None:
-        run = result.handle.run
-        ledger = Ledger(result.answers.copy(), run.precision)
-        self.work.begun(result.handle, ledger, result.missing, result.pace)
-        self.watcher.began(run, len(ledger.answers), result.kept)
-        if ledger.known > result.kept:
-            self.watcher.advanced(run, ledger.known - result.kept, ledger.standing)
+    def _show(self, run: Run, samples: int, kept: int, known: int, score: Score) -> None:
+        """A run that began, with what was measured since."""
+        self.watcher.began(run, samples, kept)
+        if known > kept:
+            self.watcher.advanced(run, known - kept, score)
 
-    def _ended(self, task: Task, result: Ended) -> None:
+    def _ended(self, progress: RunProgress, result: Ended) -> None:
         run = result.run
-        rows = self._read(run)
-        standing = wilson(int(rows.correct.sum()), len(rows))
-        if isinstance(task, Finish):
-            self.work.over(task.running)
-        else:
-            self.watcher.began(run, result.samples, result.kept)
-            if result.samples > result.kept:
-                self.watcher.advanced(run, result.samples - result.kept, standing)
-        self.watcher.ended(run, "measured" if result.fresh else "done before", standing)
-        self.done[task.asked.number] = Outcome(str(run.model), str(run.scenario), rows, fresh=result.fresh)
+        self.store.files.fs.invalidate_cache()
+        rows = self.store.read(run.key)
+        if progress.handle is None:  # begun and ended in one task
+            self._show(run, result.samples, result.kept, result.samples, standing(rows))
+        self.queues.end(progress)
+        self.watcher.ended(run, "measured" if result.fresh else "done before", standing(rows))
+        self.done[progress.request.number] = Outcome(str(run.model), str(run.scenario), rows, fresh=result.fresh)
 
-    def _failed(self, task: Task, error: HoldfastError) -> None:
+    def _failed(self, run: RunProgress, error: HoldfastError) -> None:
         """One run that fails does not stop the others; a full disk does."""
         if isinstance(error, NoRoom):
             raise error
-        if not isinstance(task, Begin) and not task.running.is_over:
-            self.work.over(task.running)
-        name, scenario = task.asked.name, str(task.asked.scenario)
-        if task.asked.number not in self.done and not isinstance(error, Absent):
+        self.queues.end(run)
+        name, scenario = run.request.name, str(run.request.scenario)
+        if not isinstance(error, Absent):
             self.watcher.note(f"{name} under {scenario}: {error}")
-        self.done.setdefault(task.asked.number, Outcome(name, scenario, None, error=error))
-
-    def _read(self, run: Run) -> Rows:
-        self.store.files.fs.invalidate_cache()
-        return self.store.read(run.key)
+        self.done[run.request.number] = Outcome(name, scenario, None, error=error)
 
     def _note(self, reply: Reply) -> None:
         for text in reply.notes:
             self.watcher.note(text)
-
-
-def _sent(handle: Any, task: Task) -> Any:
-    if isinstance(task, Begin):
-        return handle.begin.remote(task.asked, task.patience)
-    if isinstance(task, ShardTask):
-        return handle.measure.remote(task.running.handle, task.shards, task.again)
-    return handle.finish.remote(task.running.handle)

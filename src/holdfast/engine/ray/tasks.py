@@ -1,32 +1,31 @@
-"""What is left to do on a cluster, and who does what next: models stay where they are loaded, nobody waits.
+"""What is left to do on a cluster, and which task an idle actor gets next: models stay where they are loaded.
 
-Three kinds of task make up a run. One actor begins it: it looks up what is there already and, while other runs are
-waiting, measures for a few seconds by itself, which is all that a short run needs. What is left is shared out shard by
-shard. The last to come back leaves the run whole, and one actor finishes it.
+Three kinds of task make up a run. One actor begins it: it looks up which rows the store has and, while other runs are
+waiting, measures for a few seconds by itself, which is all that a short run needs. The shards that are left are shared
+out. When the last one is measured, one actor finishes the run.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.core.errors import HoldfastError
 from holdfast.core.refs import Ref, Run, Scenario
 from holdfast.core.types import Flag
 from holdfast.engine.ledger import Ledger
 
-SHARE_SECONDS = 2.0  # quick shards travel together until they take about this long
+TASK_SECONDS = 2.0  # a task has as many quick shards as take about this long
 
 
 @dataclass(frozen=True, slots=True)
 class PackedModel:
-    """A live model, packed; `content` is where the cluster keeps it."""
+    """A live model in Ray's object store; `content` refers to it."""
 
     key: str
     name: str
@@ -35,7 +34,7 @@ class PackedModel:
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """A run as asked for: the `number` is its place among the outcomes."""
+    """A model under a scenario; `number` is its index among the outcomes."""
 
     number: int
     model: Ref | PackedModel
@@ -48,9 +47,9 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True)
 class RunHandle:
-    """A run under way, as every actor must know it: the same width, flags and rows taken over."""
+    """A run that was begun, as every actor must know it: the same width, flags and rows taken over."""
 
-    asked: RunRequest
+    request: RunRequest
     run: Run
     width: int
     flags: tuple[Flag, ...]
@@ -58,175 +57,100 @@ class RunHandle:
     siblings: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class Running:
-    """A run that was begun: what is known of its samples, which shards wait, and how many tasks are out."""
+@dataclass(eq=False, slots=True)
+class ActorTask:
+    """A call of an actor's method. `alone`: seconds that the actor which begins a run measures by itself."""
 
-    handle: RunHandle
-    ledger: Ledger
-    waiting: deque[range]
-    suspects: deque[range] = field(default_factory=deque)
+    method: Literal["begin", "measure", "finish"]
+    run: RunProgress
+    shards: tuple[range, ...] = ()
+    alone: float = 0.0
+    deaths: int = 0  # of actors that had this task; the store may hold some of its shards then
+
+    @property
+    def args(self) -> tuple[object, ...]:
+        if self.method == "begin":
+            return self.run.request, self.alone
+        return (self.run.handle, self.shards, self.deaths > 0) if self.method == "measure" else (self.run.handle,)
+
+
+@dataclass(eq=False, slots=True)
+class RunProgress:
+    """One run: what is known of its samples, which shards and lost tasks wait, and how many tasks are with actors."""
+
+    request: RunRequest
+    handle: RunHandle | None = None
+    ledger: Ledger = field(default_factory=lambda: Ledger.empty(0, None))
+    waiting: deque[range] = field(default_factory=deque)
+    lost: list[ActorTask] = field(default_factory=list)
     out: int = 0
     pace: float = 0.0  # seconds per shard; 0 until one was measured
     is_over: bool = False
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether nothing is missing but the finish."""
-        return not (self.out or self.waiting or self.suspects)
+    def begun(self, handle: RunHandle, ledger: Ledger, shards: Iterable[range], pace: float) -> None:
+        self.handle, self.ledger, self.waiting, self.pace = handle, ledger, deque(shards), pace
 
-    def measured(self, found: Iterable[tuple[range, NDArray[np.bool_]]], seconds: float) -> int:
-        """Enters what came back of a share; how many samples became known by it."""
-        before, shards = self.ledger.known, 0
-        for places, right in found:
-            self.ledger.enter(places, right)
-            shards += 1
-        if shards and seconds:
-            self.pace = seconds / shards
+    def measured(self, shards: Iterable[tuple[range, NDArray[np.bool_]]], seconds: float) -> int:
+        """Enters which samples of these shards are right; how many samples became known by it."""
+        before, count = self.ledger.known, 0
+        for span, correct in shards:
+            self.ledger.enter(span, correct)
+            count += 1
+        if count and seconds:
+            self.pace = seconds / count
         if self.ledger.reached() is not None:
             self.waiting.clear()
-            self.suspects.clear()
+            self.lost.clear()
         return self.ledger.known - before
 
+    def next(self, actors: int, alone: float) -> ActorTask | None:
+        """The next task of this run; None while all that is left is with actors."""
+        task = None
+        if self.lost:
+            task = self.lost.pop()
+        elif self.waiting:
+            task = ActorTask("measure", self, self._share(actors))
+        elif not self.out:
+            task = ActorTask("begin", self, alone=alone) if self.handle is None else ActorTask("finish", self)
+        self.out += task is not None
+        return task
 
-@dataclass(frozen=True, slots=True)
-class Begin:
-    """Look up a run and measure it for up to `patience` seconds."""
-
-    asked: RunRequest
-    patience: float
-
-
-@dataclass(frozen=True, slots=True)
-class ShardTask:
-    """Measure some shards of a run. `again`: an actor died with them, so the store may hold some already."""
-
-    running: Running
-    shards: tuple[range, ...]
-    again: bool = False
-
-    @property
-    def asked(self) -> RunRequest:
-        return self.running.handle.asked
+    def _share(self, actors: int) -> tuple[range, ...]:
+        """Shards that take a moment, two at least to read ahead, but no more than leaves enough for other actors."""
+        fair = math.ceil(len(self.waiting) / (2 * actors)) if self.ledger.precision is None else 1
+        quick = max(2, int(TASK_SECONDS / self.pace)) if self.pace else 1
+        return tuple(self.waiting.popleft() for _ in range(min(fair, quick)))
 
 
-@dataclass(frozen=True, slots=True)
-class Finish:
-    """Join the shards of a run that has them all."""
+class ModelQueues:
+    """The runs that are not over, by model."""
 
-    running: Running
-
-    @property
-    def asked(self) -> RunRequest:
-        return self.running.handle.asked
-
-
-Task = Begin | ShardTask | Finish
-
-
-@dataclass(slots=True)
-class ModelQueue:
-    """All that is left to do with one model."""
-
-    begins: deque[RunRequest] = field(default_factory=deque)
-    running: list[Running] = field(default_factory=list)
+    def __init__(self, requests: Sequence[RunRequest], *, alone: float) -> None:
+        self.alone = alone
+        self.runs: dict[str, list[RunProgress]] = defaultdict(list)
+        for request in requests:
+            self.runs[request.model.key].append(RunProgress(request))
 
     @property
-    def size(self) -> int:
-        return len(self.begins) + sum(max(1, len(run.waiting) + len(run.suspects)) for run in self.running)
+    def is_empty(self) -> bool:
+        return not any(self.runs.values())
 
+    def next(self, loaded: str | None, held: Mapping[str, int], actors: int) -> ActorTask | None:
+        """A task with the model that an actor has loaded, else with one that no actor has, else with the longest queue.
 
-class Work:
-    """The piles of a job, with the number of times that each task was lost."""
-
-    def __init__(self, asked: Sequence[RunRequest], *, retries: int, patience: float) -> None:
-        self.retries, self.patience = retries, patience
-        self.piles: dict[str, ModelQueue] = defaultdict(ModelQueue)
-        self.losses: Counter[tuple[object, ...]] = Counter()
-        for each in asked:
-            self.piles[each.model.key].begins.append(each)
-
-    @property
-    def is_left(self) -> bool:
-        return any(pile.begins or pile.running for pile in self.piles.values())
-
-    def next(self, holding: str | None, held: Mapping[str, int], actors: int) -> Task | None:
-        """What an idle actor does: more with the model it holds, else a model nobody holds, else the largest pile."""
+        `held` counts the actors that have each model.
+        """
+        unbegun = sum(run.handle is None and not run.out for runs in self.runs.values() for run in runs)
+        alone = self.alone if unbegun > actors else 0.0
 
         def preference(key: str) -> tuple[bool, int, int]:
-            return key != holding, held.get(key, 0), -self.piles[key].size
+            return key != loaded, held.get(key, 0), -sum(max(1, len(run.waiting)) for run in self.runs[key])
 
-        for key in sorted(self.piles, key=preference):
-            task = self._of(self.piles[key], actors)
-            if task is not None:
-                return task
-        return None
+        runs = (run for key in sorted(self.runs, key=preference) for run in self.runs[key])
+        return next((task for run in runs if (task := run.next(actors, alone)) is not None), None)
 
-    def beside(self, task: Task, actors: int) -> ShardTask | None:
-        """More of the same for an actor that is measuring, so that it can read ahead; only while others have enough."""
-        if not isinstance(task, ShardTask) or task.again or task.running.is_over:
-            return None
-        running = task.running
-        if running.ledger.precision is not None or len(running.waiting) <= 2 * actors:
-            return None
-        return self._share(running, actors)
-
-    def begun(self, handle: RunHandle, ledger: Ledger, shards: Sequence[range], pace: float) -> Running:
-        running = Running(handle, ledger, deque(shards), pace=pace)
-        self.piles[handle.asked.model.key].running.append(running)
-        return running
-
-    def over(self, running: Running) -> None:
-        """Takes a run off the pile; what is still out of it no longer matters."""
-        running.is_over = True
-        running.waiting.clear()
-        running.suspects.clear()
-        self.piles[running.handle.asked.model.key].running.remove(running)
-
-    def lost(self, task: Task) -> HoldfastError | None:
-        """Puts a task back that an actor died with; after too many times the error that its run fails with."""
-        most = 0
-        for key in _names(task):
-            self.losses[key] += 1
-            most = max(most, self.losses[key])
-        if most > self.retries:
-            return HoldfastError(
-                f"the process that measured it died {most} times at the same place",
-                hint="it may be out of memory: try a smaller --batch-size, or `--engine local` to see it die",
-            )
-        if isinstance(task, Begin):
-            self.piles[task.asked.model.key].begins.appendleft(task.asked)
-        elif isinstance(task, ShardTask) and not task.running.is_over:
-            task.running.suspects.extend(task.shards)
-        return None
-
-    def _of(self, pile: ModelQueue, actors: int) -> Task | None:
-        for running in pile.running:
-            if running.is_ready:
-                running.out += 1
-                return Finish(running)
-        for running in pile.running:
-            if running.suspects:  # alone, so that the one that kills is known
-                running.out += 1
-                return ShardTask(running, (running.suspects.popleft(),), again=True)
-            if running.waiting:
-                return self._share(running, actors)
-        if pile.begins:
-            waiting = sum(len(each.begins) for each in self.piles.values())
-            return Begin(pile.begins.popleft(), self.patience if waiting > actors else 0.0)
-        return None
-
-    def _share(self, running: Running, actors: int) -> ShardTask:
-        """As many quick shards as take a moment, but never so many that others would wait for them in the end."""
-        fair = math.ceil(len(running.waiting) / (2 * actors)) if running.ledger.precision is None else 1
-        quick = int(SHARE_SECONDS / running.pace) if running.pace else 1
-        running.out += 1
-        return ShardTask(running, tuple(running.waiting.popleft() for _ in range(max(1, min(fair, quick)))))
-
-
-def _names(task: Task) -> list[tuple[object, ...]]:
-    """What the losses of a task are counted under."""
-    number = task.asked.number
-    if isinstance(task, ShardTask):
-        return [(number, places) for places in task.shards]
-    return [(number, type(task).__name__)]
+    def end(self, run: RunProgress) -> None:
+        """Drops a run; replies that still come for it no longer matter."""
+        if not run.is_over:
+            run.is_over = True
+            self.runs[run.request.model.key].remove(run)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from holdfast.core.table import table
 from holdfast.store.model_types import types_beside
-from holdfast.store.scores import Imported, Scores, grid
+from holdfast.store.scores import Imported, Scores
 from holdfast.store.source_files import ScoreCells, beside, one_file, opened, sample_count, share_from_percent
 
 NAME = "imagenet-testbed"
@@ -30,8 +31,8 @@ def read_imagenet_testbed(path: Path) -> Imported:
     extra = [*types, _counts(cells)]
     origin = source.origin(NAME)
     said = "; ".join([str(origin), *(text for text in extra if text)])
-    table = grid(cells.values, counts=cells.counts, facts=cells.facts, source=said)
-    scores = Scores(NAME, table, dict.fromkeys(table.settings, "percent"), origin)
+    imported = table(cells.values, counts=cells.counts, facts=cells.facts, source=said)
+    scores = Scores(NAME, imported, dict.fromkeys(imported.settings, "percent"), origin)
     return Imported((scores,), notes=notes)
 
 

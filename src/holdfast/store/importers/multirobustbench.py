@@ -10,7 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from holdfast.store.scores import Imported, Scores, grid
+from holdfast.core.table import table
+from holdfast.store.scores import Imported, Scores
 from holdfast.store.source_files import BadFile, ScoreCells, beside, one_file, opened, share_from_percent
 
 NAME = "multirobustbench"
@@ -45,8 +46,8 @@ def read_multirobustbench(path: Path) -> Imported:
         cells.model(BEST, {"type": "reference", "architecture": "ResNet-18"})
         _add(cells, BEST, reference.json())
         said.append(f"acc*: {reference.origin(NAME)}")
-    table = grid(cells.values, facts=cells.facts, source="; ".join(said))
-    return Imported((Scores(NAME, table, dict.fromkeys(table.settings, "percent"), origin),))
+    imported = table(cells.values, facts=cells.facts, source="; ".join(said))
+    return Imported((Scores(NAME, imported, dict.fromkeys(imported.settings, "percent"), origin),))
 
 
 def _add(cells: ScoreCells, model: str, accuracies: Any) -> None:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.core.errors import Misuse
-from holdfast.store.scores import Imported, Origin, Scores, grid
+from holdfast.core.table import table
+from holdfast.store.scores import Imported, Origin, Scores
 from holdfast.store.source_files import (
     BadFile,
     ScoreCells,
@@ -72,8 +73,8 @@ def _group(name: str, sources: list[Source]) -> Scores:
             value = finite_number(_text(entry.get(field)), f"{source.path}, `{field}`")
             cells.add(model, setting, None if value is None else value / 100)
         where |= {key: str(source.origin(NAME)) for key in cells.values if key[0] == model}
-    table = grid(cells.values, counts=cells.counts, facts=cells.facts, sources=where)
-    return Scores(f"{NAME}-{name}", table, {}, _together(folder, sources))
+    imported = table(cells.values, counts=cells.counts, facts=cells.facts, sources=where)
+    return Scores(f"{NAME}-{name}", imported, {}, _together(folder, sources))
 
 
 def _warnings(entry: dict[str, Any]) -> dict[str, str]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.store.scores import FACT_PREFIX, PER_HUNDRED, TIDY, UNITS, Imported, Origin, Scores, grid
+from holdfast.core.table import table
+from holdfast.store.scores import FACT_PREFIX, PER_HUNDRED, TIDY, UNITS, Imported, Origin, Scores
 from holdfast.store.source_files import BadFile, ScoreCells, finite_number, opened, plain_text, sample_count
 from holdfast.store.units import refuse_unclear
 
@@ -50,8 +51,8 @@ def read_tidy(path: Path, *, unit: str | None = None) -> Imported:
 
 def _scores(name: str, board: TidyTable, origin: Origin) -> Scores:
     cells = board.cells
-    table = grid(cells.values, counts=cells.counts, facts=cells.facts, sources=board.where)
-    return Scores(name, table, board.units, origin)
+    imported = table(cells.values, counts=cells.counts, facts=cells.facts, sources=board.where)
+    return Scores(name, imported, board.units, origin)
 
 
 def _add_facts(cells: ScoreCells, model: str, record: dict[str, str], line_name: str) -> None:

@@ -10,7 +10,8 @@ import re
 from pathlib import Path
 
 from holdfast.core.errors import Misuse
-from holdfast.store.scores import Imported, Scores, grid
+from holdfast.core.table import table
+from holdfast.store.scores import Imported, Scores
 from holdfast.store.source_files import BadFile, ScoreCells, beside, files_matching, opened, share_from_percent
 
 NAME = "timm"
@@ -40,7 +41,7 @@ def read_timm_results(path: Path) -> Imported:
         together.values |= cells.values
         together.facts |= cells.facts
     origin = opened(files[0]).origin(NAME)
-    return Imported((Scores(NAME, grid(together.values, facts=together.facts, sources=where), {}, origin),))
+    return Imported((Scores(NAME, table(together.values, facts=together.facts, sources=where), {}, origin),))
 
 
 def _pretrained(file: Path) -> dict[str, str]:

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.core.errors import unknown
-from holdfast.store.scores import PER_HUNDRED, Scores, grid
+from holdfast.core.table import table
+from holdfast.store.scores import PER_HUNDRED, Scores
 from holdfast.store.source_files import ScoreCells, finite_number, opened, sample_count
 
 FOLDER = Path(__file__).parent
@@ -80,7 +81,7 @@ def published(benchmark: str) -> Scores:
         cells.add(*key, None if value is None else value / scale, sample_count(record["n"], f"{path}, line {line}"))
         sources[key] = record["source"]
     units = {name: setting.unit for name, setting in about.items()}
-    return Scores(benchmark, grid(cells.values, counts=cells.counts, facts=cells.facts, sources=sources), units)
+    return Scores(benchmark, table(cells.values, counts=cells.counts, facts=cells.facts, sources=sources), units)
 
 
 def unread(benchmark: str) -> list[Unread]:

@@ -1,0 +1,143 @@
+"""Lines, ranks and groups of models small enough to work out: degrees of freedom, bounds of chance, places."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from holdfast.core.table import Table
+from holdfast.trends.fits import Cut, cautions, correlation, explained, fit, near_zero
+from holdfast.trends.piecewise import Piecewise, fit_trend
+from holdfast.trends.ranks import ModelRank, rank_intervals, rank_intervals_of_scores
+from holdfast.trends.robustness import by_group, linear_effective_robustness, upper_limit
+
+X = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
+Y = np.array([0.2, 0.3, 0.6, 0.6, 0.8])
+
+
+def table(*columns: np.ndarray, names: tuple[str, ...] = ("x", "y"), n: int = 0) -> Table:
+    values = np.stack(columns, axis=1)
+    return Table(tuple(f"m{i}" for i in range(len(values))), names, values, np.full(values.shape, n))
+
+
+def test_a_line_of_five_models_by_the_textbook() -> None:
+    line = fit(table(X, Y), "y", "x", space="linear")
+    # slope = Σ dx dy / Σ dx² = 0.3 / 0.4, through (0.5, 0.5)
+    assert (line.slope, line.intercept) == pytest.approx((0.75, 0.125))
+    residual = Y - (0.75 * X + 0.125)
+    assert line.spread == pytest.approx(math.sqrt((residual**2).sum() / 3))  # two coefficients: 5 - 2 degrees
+    assert line.r2 == line.r2_accuracy == pytest.approx(1 - (residual**2).sum() / ((Y - 0.5) ** 2).sum())
+    assert line.mae == pytest.approx(np.abs(residual).mean())
+    # the inverse of [[Σ x², Σ x], [Σ x, n]]
+    assert line.precision == pytest.approx(np.linalg.inv([[1.65, 2.5], [2.5, 5]]))
+    assert upper_limit(line) == pytest.approx(0.875)
+    assert line.n == 5
+    assert math.isnan(fit(table(X[:2], Y[:2]), "y", "x", space="linear").spread)
+    plane = fit(
+        table(X, np.array([0.5, 0.1, 0.4, 0.2, 0.6]), Y, names=("x", "w", "y")), "y", ("x", "w"), space="linear"
+    )
+    left = Y - plane.expected(np.stack([X, [0.5, 0.1, 0.4, 0.2, 0.6]], axis=1))
+    assert plane.spread == pytest.approx(math.sqrt((left**2).sum() / 2))
+
+
+def test_what_chance_explains_is_the_f_test_at_five_percent() -> None:
+    for n, k in ((10, 1), (30, 1), (12, 2)):
+        bound = near_zero(n, k)
+        chance = stats.beta.isf(0.05, k / 2, (n - k - 1) / 2)  # R² of unrelated normal scores
+        assert bound == pytest.approx(max(0.25, chance))
+    assert near_zero(2) == 0.25
+    assert cautions(10, 0.9) == ()
+    assert len(cautions(9, 0.9)) == 1
+    assert "may be chance" in cautions(10, 0.3)[0]
+    assert "may be chance" not in cautions(100, 0.2)[0]
+    assert len(cautions(9, 0.1)) == 2
+    assert "not defined" in cautions(20, math.nan)[0]
+
+
+def test_fishers_interval_by_hand() -> None:
+    made = correlation(0.5, 28)
+    assert (made.low, made.high) == pytest.approx(
+        (math.tanh(math.atanh(0.5) - 1.959964 / 5), math.tanh(math.atanh(0.5) + 1.959964 / 5)), rel=1e-6
+    )
+    assert not correlation(0.5, 3).has_interval
+    assert correlation(0.5, 4).has_interval
+    assert not correlation(1.0, 9).has_interval
+    falling = explained(correlation(-0.5, 28))
+    assert (falling.value, falling.low, falling.high) == pytest.approx((0.25, made.low**2, made.high**2))
+
+
+def test_cuts_are_met_exactly_and_models_below_are_placed_only() -> None:
+    assert fit(table(X, Y), "y", "x", space="linear", cuts=[Cut(("x",), 0.3)]).n == 4
+    line, beyond = linear_effective_robustness(table(X, Y), y="y", x="x", overall=("x", "y"), least=0.6)
+    assert line.n == 4
+    assert beyond == pytest.approx(Y - (line.slope * X + line.intercept))
+    assert linear_effective_robustness(table(X, Y), y="y", x="x", overall=("x", "y"))[0].n == 3  # 110 %
+
+
+def test_a_pivot_is_in_neither_line_and_counts_to_the_left() -> None:
+    x = np.array([0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9])
+    y = np.array([0.1, 0.15, 0.3, 0.0, 0.4, 0.6, 0.65])
+    line = fit_trend(table(x, y), "y", "x", zero="piecewise")
+    assert isinstance(line, Piecewise)
+    assert (line.left.n, line.right.n, line.n, line.pivot, line.pivot_models) == (3, 3, 6, 0.5, ("m3",))
+    at = line.expected(np.array([0.5, 0.5001, math.nan]))
+    assert at[0] == pytest.approx(float(line.left.expected(np.array([0.5]))[0]))
+    assert at[1] == pytest.approx(float(line.right.expected(np.array([0.5001]))[0]))
+    assert math.isnan(at[2])
+
+
+def test_groups_have_the_deviation_of_a_sample() -> None:
+    values = np.array([1.0, 3.0, 5.0, math.nan, 7.0])
+    first, second = by_group(values, ["a", "a", "b", "a", "c"])[:2]
+    assert first == ("a", 2.0, pytest.approx(math.sqrt(2)), 2)
+    assert second[:2] == ("b", 5.0)
+    assert math.isnan(second.deviation)
+
+
+def test_places_by_mcnemar_with_continuity_correction() -> None:
+    """Two models: |only one - only other| - 1 over the root of their sum against 1.96."""
+    for ahead, decided in ((6, True), (5, False)):  # (6 - 1)² / 6 = 4.2, (5 - 1)² / 5 = 3.2, against 3.84
+        one, other = np.ones(50, bool), np.ones(50, bool)
+        other[:ahead] = False
+        first, second = rank_intervals(("one", "other"), np.stack([one, other]))
+        assert (first.model, first.rank, first.low) == ("one", 1, 1)
+        assert (second.model, second.rank, second.high) == ("other", 2, 2)
+        assert (first.high, second.low) == ((1, 2) if decided else (2, 1))
+
+
+def test_places_share_out_the_confidence_over_pairs() -> None:
+    """With three models each pair is tested at 2.5 %: (7 - 1)² / 7 = 5.14 against 5.02, (6 - 1)² / 6 = 4.2."""
+    for ahead, decided in ((7, True), (6, False)):
+        right = np.ones((3, 60), bool)
+        right[1, :ahead] = False
+        right[2, :ahead] = False
+        best = rank_intervals(("a", "b", "c"), right)[0]
+        assert (best.rank, best.high) == (1, 1 if decided else 3)
+    tied = rank_intervals(("b", "a"), np.ones((2, 5), bool))
+    assert [(each.model, each.rank, each.low, each.high) for each in tied] == [("a", 1, 1, 2), ("b", 1, 1, 2)]
+
+
+def test_places_of_scores_pool_the_shares() -> None:
+    def decided(first: float, second: float, n: int) -> bool:
+        made = rank_intervals_of_scores(table(np.array([first, second]), names=("s",), n=n), "s")
+        return made[0].high == 1
+
+    def z(first: float, second: float, n: int) -> float:
+        pooled = (first + second) / 2
+        return (first - second - 1 / n) / math.sqrt(pooled * (1 - pooled) * 2 / n)
+
+    for first, second in ((0.6, 0.47), (0.6, 0.46), (0.6, 0.45), (0.9, 0.81), (0.9, 0.80)):
+        assert decided(first, second, 100) == (z(first, second, 100) > 1.959964)
+    assert {decided(0.6, share, 100) for share in (0.47, 0.45)} == {True, False}
+
+
+def test_a_table_without_counts_has_places_without_intervals() -> None:
+    made = ModelRank().of_table(table(np.array([0.5, 0.9, math.nan, 0.5]), names=("s",)), ["s"])
+    assert {name: score.value for name, score in made.items()} == {"m0": 2, "m1": 1, "m3": 2}
+    assert not any(score.has_interval for score in made.values())
+    counted = ModelRank().of_table(table(np.array([0.5, 0.9]), names=("s",), n=1000), ["s"])
+    bounds = {name: (score.value, score.low, score.high, score.n) for name, score in counted.items()}
+    assert bounds == {"m0": (2, 2, 2, 1000), "m1": (1, 1, 1, 1000)}
