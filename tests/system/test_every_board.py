@@ -17,7 +17,7 @@ import pytest
 
 from holdfast.boards.benchmark_tables import store_board
 from holdfast.boards.board_list import BrokenSuite, board_suites
-from holdfast.boards.board_text import number_text
+from holdfast.boards.board_text import number_in_unit
 from holdfast.boards.entries import Board
 from holdfast.core.suites import Suite
 from holdfast.site.build import build_site
@@ -210,7 +210,7 @@ def test_a_cell_has_one_value_wherever_it_is_shown(
             assert (record["shown"], told[key]["shown"]) == (shown, shown), (name, key)
             assert shown != "-0.0"
             if record["value"] is not None:
-                assert number_text(record["value"], record["unit"]) == shown
+                assert number_in_unit(record["value"], record["unit"]) == shown
                 assert float(told[key]["value"]) == pytest.approx(record["value"], rel=1e-12)
                 assert cell["value"] == pytest.approx(record["value"], rel=1e-12)
             compared += 1
@@ -229,7 +229,7 @@ def test_a_cell_has_one_value_wherever_it_is_shown(
         titles = {column.title or column.name: column for column in board.columns if column.unit in SHARES}
         for title, model, value in plotted(everything, suite):
             column = titles[title]
-            assert number_text(value, column.unit) == page[model, column.name]["text"], (name, title, model)
+            assert number_in_unit(value, column.unit) == page[model, column.name]["text"], (name, title, model)
             points += 1
     assert compared > 3000
     assert points > 1000

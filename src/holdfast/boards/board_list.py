@@ -105,16 +105,16 @@ def _moved(name: str, suite: Suite, store: Store | None) -> Iterator[Suite]:
             continue
         try:
             moved = load_suite(name, dataset=dataset)
-            wanted = [_of_dataset(column, dataset) for column in with_stored_names(moved, store).board]
+            needed = [_of_dataset(column, dataset) for column in with_stored_names(moved, store).board]
         except HoldfastError:
             continue
-        if moved.is_moved and any(texts and texts <= done for texts in wanted for done in models.values()):
+        if moved.is_moved and any(texts and texts <= done for texts in needed for done in models.values()):
             yield moved
 
 
 def _of_dataset(column: Column, dataset: str) -> set[str]:
     """The scenarios of a column where all of them change this dataset; else none."""
-    texts = [text for term in column.scenarios for text in term]
+    texts = column.every_scenario
     return set(texts) if all(text.startswith(f"{dataset}+") for text in texts) else set()
 
 

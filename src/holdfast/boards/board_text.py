@@ -30,7 +30,7 @@ class NumberStyle(NamedTuple):
 PLAIN = NumberStyle()
 
 
-def number_text(value: float, unit: str, style: NumberStyle = PLAIN) -> str:
+def number_in_unit(value: float, unit: str, style: NumberStyle = PLAIN) -> str:
     """`54.3` for a share; other numbers with two figures more than a share has decimals."""
     if unit in PER_HUNDRED:
         return shown(100 * value, style.digits, rounding=style.rounding)
@@ -42,10 +42,10 @@ def number_text(value: float, unit: str, style: NumberStyle = PLAIN) -> str:
 
 
 def bounds_text(cell: BoardCell, unit: str, style: NumberStyle = PLAIN) -> str:
-    """`[52.1, 56.4]`; nothing where nobody said how many samples the score rests on."""
+    """`[52.1, 56.4]`; nothing where the number of samples is not known."""
     if cell.score is None or not cell.score.n or math.isnan(cell.score.low):
         return ""
-    return f"[{number_text(cell.score.low, unit, style)}, {number_text(cell.score.high, unit, style)}]"
+    return f"[{number_in_unit(cell.score.low, unit, style)}, {number_in_unit(cell.score.high, unit, style)}]"
 
 
 def cell_text(cell: BoardCell, unit: str, style: NumberStyle = PLAIN) -> str:
@@ -53,24 +53,24 @@ def cell_text(cell: BoardCell, unit: str, style: NumberStyle = PLAIN) -> str:
     if cell.score is None:
         return missing_text(cell)
     part = f"n {cell.score.n:,}" if cell.is_partial else ""
-    said = [
-        number_text(cell.score.value, unit, style),
+    parts = [
+        number_in_unit(cell.score.value, unit, style),
         bounds_text(cell, unit, style),
         part,
         disagreement(cell, unit, style),
     ]
-    return " ".join(filter(None, said))
+    return " ".join(filter(None, parts))
 
 
 def disagreement(cell: BoardCell, unit: str, style: NumberStyle = PLAIN) -> str:
     """`(published 56.9)`: what other sources say, where that is more than rounding away and shows in these digits."""
-    own = "" if cell.score is None else number_text(cell.score.value, unit, style)
-    said = [(other.origin, number_text(other.score.value, unit, style)) for other in cell.disagreeing]
-    told: dict[str, list[str]] = {}
-    for origin, value in dict.fromkeys(said):
+    own = "" if cell.score is None else number_in_unit(cell.score.value, unit, style)
+    others = [(other.origin, number_in_unit(other.score.value, unit, style)) for other in cell.disagreeing]
+    origins_by_value: dict[str, list[str]] = {}
+    for origin, value in dict.fromkeys(others):
         if value != own:
-            told.setdefault(value, []).append(origin)
-    parts = [f"{', '.join(origins)} {value}" for value, origins in told.items()]
+            origins_by_value.setdefault(value, []).append(origin)
+    parts = [f"{', '.join(origins)} {value}" for value, origins in origins_by_value.items()]
     return f"({'; '.join(parts)})" if parts else ""
 
 
@@ -215,7 +215,7 @@ def _record(entry: BoardEntry, column: Column, cell: BoardCell, style: NumberSty
         "low": score.low if score is not None and known else None,
         "high": score.high if score is not None and known else None,
         "n": score.n if score is not None and known else None,
-        "shown": "" if score is None else number_text(score.value, column.unit, style),
+        "shown": "" if score is None else number_in_unit(score.value, column.unit, style),
         "have": cell.have,
         "of": cell.of,
         "complete": entry.is_complete,

@@ -105,14 +105,14 @@ def column_score(column: Column, runs: StoredRuns, best: Table | None) -> Column
         return _ratio(column, runs, best)
     terms = [list(term) for term in column.scenarios]
     reference = column.reference or None
-    wanted = [name for term in terms for name in term] + ([reference] if reference else [])
-    have = sum(name in runs.lines for name in wanted)
-    if not terms or have < len(wanted):
-        return ColumnScore(None, have, len(wanted))
+    needed = column.every_scenario + ([reference] if reference else [])
+    have = sum(name in runs.lines for name in needed)
+    if not terms or have < len(needed):
+        return ColumnScore(None, have, len(needed))
     try:
         metric = metric_of(column.score) if column.score and column.score != OVER_RADII else None
         if isinstance(metric, OfRuns):
-            return ColumnScore(metric.of_runs(runs, [name for term in terms for name in term], reference), have, have)
+            return ColumnScore(metric.of_runs(runs, column.every_scenario, reference), have, have)
         if metric is not None and is_over_models(column.score, column.reference):  # made later, of all models together
             return ColumnScore(None, have, have)
         score = _mean_of_terms(column, terms, runs, reference)
@@ -198,13 +198,13 @@ def ratio_of(name: str, cells: Battery, trained: Mapping[str, float]) -> Score:
 def strengths_of(table: Table, model: str, attacks: Sequence[str]) -> dict[Strength, float]:
     """The accuracies of a model under settings `Attack/strength` of these attacks, and without one."""
     row = table.models.index(model)
-    found: dict[Strength, float] = {}
+    accuracies: dict[Strength, float] = {}
     for j, setting in enumerate(table.settings):
         attack, _, strength = setting.partition("/")
         value = float(table.values[row, j])
         if attack in attacks and not math.isnan(value):
-            found[Strength(attack, float(strength)) if strength else CLEAN] = value
-    return found
+            accuracies[Strength(attack, float(strength)) if strength else CLEAN] = value
+    return accuracies
 
 
 def published_training(facts: Mapping[str, str]) -> dict[str, float]:
@@ -240,51 +240,50 @@ class _BatterySource(NamedTuple):
 
 def _ratio(column: Column, runs: StoredRuns, best: Table | None) -> ColumnScore:
     """A score over all strengths of the column's sweeps, under their published names."""
-    wanted = _cells(column)
-    names = {cell.attack: entry.attack for entry, cell in wanted.items()}
+    needed = _cells(column)
+    names = {cell.attack: entry.attack for entry, cell in needed.items()}
     own: dict[Strength, SampledValues] = {}
-    for scenario in dict.fromkeys(cell.scenario for cell in wanted.values()):
+    for scenario in dict.fromkeys(cell.scenario for cell in needed.values()):
         if scenario in runs.lines:
-            own |= _outcomes(scenario, [entry for entry, cell in wanted.items() if cell.scenario == scenario], runs)
+            own |= _outcomes(scenario, [entry for entry, cell in needed.items() if cell.scenario == scenario], runs)
     have = len(own)
     try:
         trained = {names[mine]: radius for mine, radius in trained_strengths(runs.threats, names).items()}
         if column.score == "attacks-seen":
-            return ColumnScore(Score(knowledge(wanted, trained).share, math.nan, math.nan, 0), have, len(wanted))
-        if have < len(wanted):
-            return ColumnScore(None, have, len(wanted))
+            return ColumnScore(Score(knowledge(needed, trained).share, math.nan, math.nan, 0), have, len(needed))
+        if have < len(needed):
+            return ColumnScore(None, have, len(needed))
         if best is None:
             return ColumnScore(None, have, have, note=ABSENT_BEST)
-        known = strengths_of(best, BEST, [entry.attack or "NoAttack" for entry in wanted])
-        n = min(runs.lines[cell.scenario].accuracy.n for cell in wanted.values())
+        known = strengths_of(best, BEST, [entry.attack or "NoAttack" for entry in needed])
+        n = min(runs.lines[cell.scenario].accuracy.n for cell in needed.values())
         accuracies = {entry: float(np.asarray(cell.values).mean()) for entry, cell in own.items()}
-        cells = battery(accuracies, {entry: known.get(entry, math.nan) for entry in wanted}, n=n, outcomes=own)
+        cells = battery(accuracies, {entry: known.get(entry, math.nan) for entry in needed}, n=n, outcomes=own)
         score = ratio_of(column.score, cells, trained)
     except HoldfastError as error:  # of the numbers: rows were read above
-        return ColumnScore(None, have, len(wanted), note=error.problem)
+        return ColumnScore(None, have, len(needed), note=error.problem)
     return ColumnScore(score, have, have, f"measured here; {BEST}: {best.source}")
 
 
 def _cells(column: Column) -> dict[Strength, _BatterySource]:
     """Every entry of a battery, from the sweeps that a column lists and the published name of each."""
-    texts = [text for term in column.scenarios for text in term]
-    names = [text for term in column.settings for text in term]
+    texts, names = column.every_scenario, column.every_setting
     if len(texts) != len(names):
         raise HoldfastError(
             f"`{column.name}` has {len(texts)} scenarios and {len(names)} settings",
             hint="name the published setting of every scenario, in their order",
         )
-    found: dict[Strength, _BatterySource] = {}
+    sources: dict[Strength, _BatterySource] = {}
     for text, name in zip(texts, names, strict=True):
         last = parse_ref(split(text, "+")[-1])
         if last.name != SWEEP:
-            found[CLEAN] = _BatterySource(text, "")
+            sources[CLEAN] = _BatterySource(text, "")
             continue
         radii, attack = last.keywords["radii"], parse_ref(str(last.keywords["attack"])).name
         for radius in radii if isinstance(radii, tuple) else (radii,):
             assert isinstance(radius, int | float), "a sweep has numbers for radii"
-            found[Strength(name, float(radius))] = _BatterySource(text, attack)
-    return found
+            sources[Strength(name, float(radius))] = _BatterySource(text, attack)
+    return sources
 
 
 def _outcomes(scenario: str, entries: Sequence[Strength], runs: StoredRuns) -> dict[Strength, SampledValues]:

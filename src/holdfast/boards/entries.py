@@ -25,7 +25,7 @@ class OtherSource(NamedTuple):
 class BoardCell(NamedTuple):
     """One score of an entry. Without a `score`, `have` of the `of` results that it needs are there.
 
-    The interval and n of a score are NaN and 0 where nobody said how many samples it rests on. `note` says what else
+    The interval and n of a score are NaN and 0 where its number of samples is not known. `note` says what else
     than missing results is in the way of a score. `others` are what further sources say.
     """
 

@@ -47,23 +47,23 @@ def merged_entries(
     listings: Iterable[SourceEntries], columns: Sequence[Column], names: Mapping[str, str]
 ) -> list[BoardEntry]:
     """Entries of the same model as one; `names` gives the name on the board of a model that has another elsewhere."""
-    found: dict[str, list[_Candidate]] = {}
+    by_name: dict[str, list[_Candidate]] = {}
     for listing in listings:
         decimals = _decimals(listing, columns)
         for entry in listing.entries:
             name = names.get(entry.model, entry.model)
-            found.setdefault(name, []).append(_Candidate(listing.origin, listing.date, decimals, entry))
-    return [_one(name, candidates, columns) for name, candidates in found.items()]
+            by_name.setdefault(name, []).append(_Candidate(listing.origin, listing.date, decimals, entry))
+    return [_one(name, candidates, columns) for name, candidates in by_name.items()]
 
 
 def _decimals(listing: SourceEntries, columns: Sequence[Column]) -> dict[str, int]:
     """How finely a source writes each column; a distance from a line is one decimal coarser than what it is made of."""
-    found: dict[str, int] = {}
+    decimals: dict[str, int] = {}
     for column in columns:
         own = listing.decimals(column)
         is_placed = column.score == ABOVE and own == MOST_DECIMALS
-        found[column.name] = max(0, min(found[name] for name in column.of) - 1) if is_placed else own
-    return found
+        decimals[column.name] = max(0, min(decimals[name] for name in column.of) - 1) if is_placed else own
+    return decimals
 
 
 def _one(name: str, candidates: Sequence[_Candidate], columns: Sequence[Column]) -> BoardEntry:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -15,7 +13,7 @@ from holdfast.boards.suite_board import suite_board
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import registry
 from holdfast.core.suites import Suite
-from holdfast.core.table import Table
+from holdfast.core.table import Table, score_table
 from holdfast.core.types import Score
 from holdfast.metrics.scopes import OfBattery, OfPredictions, OfRuns, OfTable, metric_of, unit_of, written
 from holdfast.metrics.summary import lines
@@ -23,7 +21,7 @@ from holdfast.store.files import Unusable
 from holdfast.store.scores import Scores
 from holdfast.store.store import Store
 
-ALL_MODELS = ""  # in the place of a model: the score is of all of them together
+ALL_MODELS = ""  # instead of a model: the score is of all of them together
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +51,15 @@ class MultiRunScore:
             "low": score.low if score is not None and has else None,
             "high": score.high if score is not None and has else None,
             "n": None if score is None else score.n or None,
-            "note": self.said,
+            "note": self.explanation,
         } | ({} if self.details is None else {"details": self.details})
 
     def texts(self) -> list[str]:
         n = "" if self.score is None or not self.score.n else f"{self.score.n:,}"
-        return [self.metric, self.model or "all models", self.of, written(self.score, self.unit), n, self.said]
+        return [self.metric, self.model or "all models", self.of, written(self.score, self.unit), n, self.explanation]
 
     @property
-    def said(self) -> str:
+    def explanation(self) -> str:
         """The note, and why a score has no interval."""
         why = f"no interval: {self.score.why}" if self.score is not None and self.score.why else ""
         return "; ".join(filter(None, (self.note, why)))
@@ -129,27 +127,26 @@ def _of_runs(
     reference: str | None,
 ) -> list[MultiRunScore]:
     """One score per model and dataset."""
-    found: dict[tuple[str, str], StoredRuns] = {}
+    by_model: dict[tuple[str, str], StoredRuns] = {}
     for line in lines(store, models=models):
         key = (line.footer.model, "" if getattr(metric, "over_datasets", False) else line.footer.dataset)
-        found.setdefault(key, StoredRuns(store)).lines[line.footer.scenario] = line
+        by_model.setdefault(key, StoredRuns(store)).lines[line.footer.scenario] = line
     results = []
-    for (model, dataset), runs in found.items():
-        wanted = [
-            name
-            for name, line in runs.lines.items()
-            if metric.is_about(line.footer) and (not scenarios or name in scenarios)
-        ]
-        if not wanted:
+    for (model, dataset), runs in by_model.items():
+        named = [name for name in runs.lines if not scenarios or name in scenarios]
+        names = [name for name in named if metric.is_about(runs.lines[name].footer)]
+        if not names:
             continue
         clean = reference or (dataset if dataset in runs.lines else None)
-        made = replace(
-            blank,
-            model=model,
-            of=f"{len(wanted)} {'run' if len(wanted) == 1 else 'runs'} of {dataset or 'several datasets'}",
-            reference=clean or "",
-        )
-        results.append(_tried(made, partial(metric.of_runs, runs, wanted, clean)))
+        of = f"{len(names)} {'run' if len(names) == 1 else 'runs'} of {dataset or 'several datasets'}"
+        result = replace(blank, model=model, of=of, reference=clean or "")
+        try:
+            result = replace(result, score=metric.of_runs(runs, names, clean))
+        except Unusable:
+            raise
+        except HoldfastError as error:
+            result = replace(result, note=f"{error.problem}; {error.hint}" if error.hint else error.problem)
+        results.append(result)
         runs.read.clear()
     return results
 
@@ -168,7 +165,7 @@ def _of_predictions(
         rows = rows_by_model(store, scenario, models)
         start = replace(blank, of=scenario)
         try:
-            found = metric.of_predictions(rows)
+            scores_by_model = metric.of_predictions(rows)
         except Unusable:
             raise
         except HoldfastError as error:
@@ -176,8 +173,8 @@ def _of_predictions(
             continue
         matrix = metric.matrix(rows) if hasattr(metric, "matrix") else None
         for model in rows:
-            note = "" if model in found else "not defined: one of two models is always right or always wrong"
-            results.append(replace(start, model=model, score=found.get(model), note=note, details=matrix))
+            note = "" if model in scores_by_model else "not defined: one of two models is always right or always wrong"
+            results.append(replace(start, model=model, score=scores_by_model.get(model), note=note, details=matrix))
     return results
 
 
@@ -190,23 +187,21 @@ def _of_store(
     reference: str | None,
 ) -> list[MultiRunScore]:
     """Every scenario against its dataset without a change, or against the reference."""
-    found = lines(store, models=models)
+    finished = lines(store, models=models)
     pairs = dict.fromkeys(
         (line.footer.scenario, reference or line.footer.dataset)
-        for line in found
+        for line in finished
         if (not scenarios and line.footer.changes) or line.footer.scenario in scenarios
     )
-    scores = {(line.footer.model, line.footer.scenario): line.accuracy for line in found}
+    scores = {(line.footer.model, line.footer.scenario): line.accuracy for line in finished}
     every = list(dict.fromkeys(model for model, _ in scores))
     results = []
     for scenario, other in pairs:
         if scenario == other:
             continue
-        values = [[scores.get((model, name)) for name in (scenario, other)] for model in every]
-        numbers = np.array([[math.nan if s is None else s.value for s in row] for row in values])
-        counts = np.array([[0 if s is None else s.n for s in row] for row in values], dtype=np.int64)
-        table = Table(tuple(every), (scenario, other), numbers, counts)
-        both = table.where(np.isfinite(numbers).all(axis=1))
+        rows = {model: [scores.get((model, name)) for name in (scenario, other)] for model in every}
+        table = score_table(rows, (scenario, other))
+        both = table.where([bool(np.isfinite(row).all()) for row in table.values])
         results += _of_table(blank, metric, both, [scenario], other, ())
     return results
 
@@ -229,26 +224,17 @@ def _of_table(
     for name in names:
         table.column(name)  # an error that suggests
     try:
-        found = metric.of_table(table, names)
+        scores_by_model = metric.of_table(table, names)
         notes = metric.notes(table, names) if hasattr(metric, "notes") else {}
     except Unusable:
         raise
     except HoldfastError as error:
         return [replace(start, note=error.problem)]
     if not metric.per_model:
-        score, note = next(iter(found.values()), None), next(iter(notes.values()), "")
+        score, note = next(iter(scores_by_model.values()), None), next(iter(notes.values()), "")
         return [replace(start, score=score, note=note)]
     return [
         replace(start, model=model, score=score, note=notes.get(model, ""))
-        for model, score in found.items()
+        for model, score in scores_by_model.items()
         if not models or model in models
     ]
-
-
-def _tried(start: MultiRunScore, made: Callable[[], Score]) -> MultiRunScore:
-    try:
-        return replace(start, score=made())
-    except Unusable:
-        raise
-    except HoldfastError as error:
-        return replace(start, note=f"{error.problem}; {error.hint}" if error.hint else error.problem)

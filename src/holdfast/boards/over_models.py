@@ -1,17 +1,14 @@
-"""Columns of a board that take all its models together: a line through them, or their answers side by side."""
+"""Columns of a board that take all its models together: a line through them, or their predictions compared."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from holdfast.core.errors import HoldfastError
 from holdfast.core.suites import Column, Suite
-from holdfast.core.table import Table
+from holdfast.core.table import Table, score_table
 from holdfast.core.types import Score
 from holdfast.metrics.averages import mean_of
 from holdfast.metrics.scopes import OfPredictions, is_over_models, metric_of
@@ -25,39 +22,39 @@ if TYPE_CHECKING:
 
 def over_models(suite: Suite, entries: Sequence[BoardEntry], store: Store | None) -> list[BoardEntry]:
     """The entries with the columns that are made of all of them; the others stay as they are."""
-    made = list(entries)
+    filled = list(entries)
     for column in suite.board:
         if not column.weights and is_over_models(column.score, column.reference):
-            made = _filled(column, made, store)
-    return made
+            filled = _filled(column, filled, store)
+    return filled
 
 
 def _filled(column: Column, entries: list[BoardEntry], store: Store | None) -> list[BoardEntry]:
     metric = metric_of(column.score)
     notes: Mapping[str, str] = {}
     problem = ""
-    found: Mapping[str, Score] = {}
+    scores: Mapping[str, Score] = {}
     try:
         if column.of or not isinstance(metric, OfPredictions):  # what can be made of rows is, where there are any
             table, settings = _table(column, entries, store)
-            found = metric.of_table(table, settings)
+            scores = metric.of_table(table, settings)
             notes = metric.notes(table, settings) if hasattr(metric, "notes") else {}
         elif store is not None:
-            found = _of_predictions(column, metric, store)
+            scores = _of_predictions(column, metric, store)
     except HoldfastError as error:
         problem = error.problem
-    return [_entry(entry, column, found, notes, problem) for entry in entries]
+    return [_entry(entry, column, scores, notes, problem) for entry in entries]
 
 
 def _entry(
-    entry: BoardEntry, column: Column, found: Mapping[str, Score], notes: Mapping[str, str], problem: str
+    entry: BoardEntry, column: Column, scores: Mapping[str, Score], notes: Mapping[str, str], problem: str
 ) -> BoardEntry:
     cell = entry.cells[column.name]
-    name = next((name for name in entry.names if name in found), entry.model)
-    score, note = found.get(name), notes.get(name, problem)
-    source = f"over {len(found)} models of this board" if score is not None else cell.source
-    made = cell._replace(score=score, note=note, source=source, others=())
-    return replace(entry, cells={**entry.cells, column.name: made})
+    name = next((name for name in entry.names if name in scores), entry.model)
+    score, note = scores.get(name), notes.get(name, problem)
+    source = f"over {len(scores)} models of this board" if score is not None else cell.source
+    filled = cell._replace(score=score, note=note, source=source, others=())
+    return replace(entry, cells={**entry.cells, column.name: filled})
 
 
 def _table(column: Column, entries: Sequence[BoardEntry], store: Store | None) -> tuple[Table, list[str]]:
@@ -67,34 +64,29 @@ def _table(column: Column, entries: Sequence[BoardEntry], store: Store | None) -
         scores = {entry.model: [entry.cells[name].score for name in names] for entry in entries}
     else:
         names, scores = _measured(column, store)
-    values = np.array([[math.nan if s is None else s.value for s in row] for row in scores.values()])
-    counts = np.array([[0 if s is None else s.n for s in row] for row in scores.values()], dtype=np.int64)
-    shape = (len(scores), len(names))
-    return Table(tuple(scores), tuple(names), values.reshape(shape), counts.reshape(shape)), names
+    return score_table(scores, names), names
 
 
 def _measured(column: Column, store: Store | None) -> tuple[list[str], dict[str, list[Score | None]]]:
-    terms = [text for term in column.scenarios for text in term]
-    names = [*terms, *([column.reference] if column.reference else [])]
-    found: dict[str, dict[str, Score]] = {}
+    names = [*column.every_scenario, *([column.reference] if column.reference else [])]
+    accuracies: dict[str, dict[str, Score]] = {}
     for line in lines(store, scenarios=names) if store is not None and names else ():
-        found.setdefault(line.footer.model, {})[line.footer.scenario] = line.accuracy
-    return names, {model: [runs.get(name) for name in names] for model, runs in found.items()}
+        accuracies.setdefault(line.footer.model, {})[line.footer.scenario] = line.accuracy
+    return names, {model: [runs.get(name) for name in names] for model, runs in accuracies.items()}
 
 
 def _of_predictions(column: Column, metric: OfPredictions, store: Store) -> Mapping[str, Score]:
     """The mean over the column's scenarios, for models that have all of them."""
-    texts = [text for term in column.scenarios for text in term]
-    each = [metric.of_predictions(rows_by_model(store, text)) for text in texts]
+    each = [metric.of_predictions(rows_by_model(store, text)) for text in column.every_scenario]
     shared = set.intersection(*(set(scores) for scores in each)) if each else set()
     return {model: mean_of([scores[model] for scores in each]) for model in shared}
 
 
 def rows_by_model(store: Store, scenario: str, models: Sequence[str] = ()) -> dict[str, Rows]:
-    """The rows of every model under a scenario, the latest of each; those that cannot be read are told and left out."""
-    found: dict[str, Rows] = {}
+    """The latest rows of every model under a scenario; those that cannot be read are reported and left out."""
+    by_model: dict[str, Rows] = {}
     for line in lines(store, scenarios=[scenario], models=models):
         rows = store.read_or_tell(line.footer.key)
         if rows is not None:
-            found[line.footer.model] = rows
-    return found
+            by_model[line.footer.model] = rows
+    return by_model

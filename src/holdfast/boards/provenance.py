@@ -22,19 +22,19 @@ class Basis:
 def score_bases(suite: Suite, store: Store) -> dict[str, dict[str, Basis]]:
     """By model and column, what every measured score of a board rests on."""
     suite = with_stored_names(suite, store)
-    wanted = {column.name: scenarios_of(column, suite) for column in suite.board}
-    every = list(dict.fromkeys(text for texts in wanted.values() for text in texts))
-    found: dict[str, dict[str, Line]] = {}
+    needed = {column.name: scenarios_of(column, suite) for column in suite.board}
+    every = list(dict.fromkeys(text for texts in needed.values() for text in texts))
+    by_model: dict[str, dict[str, Line]] = {}
     for line in lines(store, scenarios=every) if every else ():
-        found.setdefault(line.footer.model, {})[line.footer.scenario] = line
+        by_model.setdefault(line.footer.model, {})[line.footer.scenario] = line
     return {
         model: {
             name: Basis(
                 tuple(runs[text] for text in texts if text in runs), tuple(text for text in texts if text not in runs)
             )
-            for name, texts in wanted.items()
+            for name, texts in needed.items()
         }
-        for model, runs in found.items()
+        for model, runs in by_model.items()
     }
 
 

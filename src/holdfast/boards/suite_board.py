@@ -59,13 +59,13 @@ def suite_board(suite: Suite, store: Store | None = None, *, sort: str | None = 
     entries = over_models(suite, entries, store)
     direction = next(column.better for column in suite.board if column.name == by)
     details = {column.name for column in suite.board if column.detail}
-    main, more = (tuple(c for c in suite.board if (c.name in details) is wanted) for wanted in (False, True))
-    made = tuple(_parted(entry, details) for entry in ranked(entries, by, direction))
+    main, more = (tuple(c for c in suite.board if (c.name in details) is is_detail) for is_detail in (False, True))
+    made = tuple(_with_details_apart(entry, details) for entry in ranked(entries, by, direction))
     return Board(suite.board_name, suite.title, main, by, made, more)
 
 
 def tables_of(suite: Suite) -> tuple[str, ...]:
-    """The benchmarks whose numbers stand on the board of a suite; those imported under its own name do too."""
+    """The benchmarks whose numbers are on the board of a suite; those imported under its own name are too."""
     return tuple(dict.fromkeys((*suite.published, suite.board_name)))
 
 
@@ -79,14 +79,14 @@ def _listings(suite: Suite, store: Store | None, by: str) -> Iterator[SourceEntr
         for scores in store.scores(name):
             date = "" if scores.origin is None else scores.origin.date
             yield SourceEntries(IMPORTED, list(table_entries(suite, scores, IMPORTED)), date)
-    made = row_entries(suite, store)
+    rows = row_entries(suite, store)
     helps = _helping(suite, by, store)
-    yield SourceEntries(MEASURED, [own.entry for own in made if own.entry.origin == MEASURED])
-    yield SourceEntries(IMPORTED, [own.entry for own in made if own.entry.origin == IMPORTED and own.scenarios & helps])
+    yield SourceEntries(MEASURED, [own.entry for own in rows if own.entry.origin == MEASURED])
+    yield SourceEntries(IMPORTED, [own.entry for own in rows if own.entry.origin == IMPORTED and own.scenarios & helps])
 
 
 def _helping(suite: Suite, by: str, store: Store) -> set[str]:
-    """The scenarios that help to rank: predictions of others stand only on boards for which they have one of these."""
+    """The scenarios that help to rank: predictions of others are only on boards for which they have one of these."""
     column = next(column for column in suite.board if column.name == by)
     needed = set(scenarios_of(column, suite))
     return needed - set(stored_scenarios(store, [suite.dataset]).values()) or needed
@@ -108,8 +108,8 @@ def _names(suite: Suite, listings: Sequence[SourceEntries]) -> dict[str, str]:
     return names
 
 
-def _parted(entry: BoardEntry, details: set[str]) -> BoardEntry:
-    cells, more = ({n: c for n, c in entry.cells.items() if (n in details) is wanted} for wanted in (False, True))
+def _with_details_apart(entry: BoardEntry, details: set[str]) -> BoardEntry:
+    cells, more = ({n: c for n, c in entry.cells.items() if (n in details) is is_detail} for is_detail in (False, True))
     return replace(entry, cells=cells, details=more)
 
 
@@ -132,16 +132,16 @@ class RowEntry(NamedTuple):
 def row_entries(suite: Suite, store: Store) -> list[RowEntry]:
     """The models of a store by their rows: measured here, or imported as predictions of others."""
     texts = {text for column in suite.board for term in column.scenarios for text in (*term, column.reference) if text}
-    found: dict[str, StoredRuns] = {}
+    by_model: dict[str, StoredRuns] = {}
     for line in lines(store, scenarios=list(texts)) if texts else ():
-        found.setdefault(line.footer.model, StoredRuns(store)).lines[line.footer.scenario] = line
+        by_model.setdefault(line.footer.model, StoredRuns(store)).lines[line.footer.scenario] = line
     named = [scores.table for name in tables_of(suite) for scores in store.scores(name)]
     best = next((table for table in named if BEST in table.models), None)
     made = []
-    for model, runs in found.items():
+    for model, runs in by_model.items():
         cells: dict[str, BoardCell] = {}
         for column in suite.board:
-            cells[column.name] = _own_cell(column, runs, best, cells)
+            cells[column.name] = _row_cell(column, runs, best, cells)
         runs.read.clear()
         footers = [line.footer for line in runs.lines.values()]
         card = footers[0].card
@@ -152,11 +152,11 @@ def row_entries(suite: Suite, store: Store) -> list[RowEntry]:
     return made
 
 
-def _own_cell(column: Column, runs: StoredRuns, best: Table | None, cells: Mapping[str, BoardCell]) -> BoardCell:
+def _row_cell(column: Column, runs: StoredRuns, best: Table | None, cells: Mapping[str, BoardCell]) -> BoardCell:
     """A column of a model measured here; no score where a result is missing."""
     if not column.of:
         made = column_score(column, runs, best)
-        rests = [runs.lines[text] for term in column.scenarios for text in term if text in runs.lines]
+        rests = [runs.lines[text] for text in column.every_scenario if text in runs.lines]
         partial = any(line.footer.is_partial for line in rests)
         files = dict.fromkeys(line.footer.facts["imported from"] for line in rests if line.footer.is_imported)
         source = f"predictions in {', '.join(files)}" if files else made.source

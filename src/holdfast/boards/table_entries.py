@@ -38,7 +38,7 @@ def table_entries(suite: Suite, scores: Scores, origin: str) -> Iterator[BoardEn
     table = scores.table
     made: dict[str, ColumnArrays] = {}
     for column in suite.board:
-        made[column.name] = _stacked(column, scores, made, with_terms=origin == IMPORTED)
+        made[column.name] = _column_arrays(column, scores, made, with_terms=origin == IMPORTED)
     special = [column for column in suite.board if _is_special(column) and BEST in table.models]
     for i, model in enumerate(table.models):
         if model == BEST:
@@ -53,17 +53,17 @@ def table_entries(suite: Suite, scores: Scores, origin: str) -> Iterator[BoardEn
             if cells[column.name].score is None:
                 cells[column.name] = _special(column, table, model)
         if any(cell.score is not None or cell.have for cell in cells.values()):
-            yield BoardEntry(model, origin, _told(cells, origin), table.facts.get(model, {}))
+            yield BoardEntry(model, origin, _with_origin(cells, origin), table.facts.get(model, {}))
 
 
-def _told(cells: Mapping[str, BoardCell], origin: str) -> dict[str, BoardCell]:
+def _with_origin(cells: Mapping[str, BoardCell], origin: str) -> dict[str, BoardCell]:
     return {name: cell._replace(origin=origin) if cell.score is not None else cell for name, cell in cells.items()}
 
 
 def sources_of(column: Column, cells: Mapping[str, BoardCell]) -> str:
     """Where the columns that a column is made of come from, and whose line it is placed on."""
-    said = dict.fromkeys(cells[name].source for name in column.of)
-    return "; ".join([*filter(None, said), *([f"line: {column.line}"] if column.line else [])])
+    sources = dict.fromkeys(cells[name].source for name in column.of)
+    return "; ".join([*filter(None, sources), *([f"line: {column.line}"] if column.line else [])])
 
 
 class ColumnArrays(NamedTuple):
@@ -87,27 +87,29 @@ class ColumnArrays(NamedTuple):
         return BoardCell(Score(float(self.value[i]), *bounds, n), have, of, source)
 
 
-def _stacked(column: Column, scores: Scores, made: Mapping[str, ColumnArrays], *, with_terms: bool) -> ColumnArrays:
+def _column_arrays(
+    column: Column, scores: Scores, made: Mapping[str, ColumnArrays], *, with_terms: bool
+) -> ColumnArrays:
     table = scores.table
     combined = _nothing(len(table.models))
     if column.of:
         parts = [made[name] for name in column.of]
-        made_of = {ABOVE: lambda: _above(column, parts), LOWEST: lambda: _lowest(parts)}
-        combined = made_of.get(column.score, lambda: _mean(parts))()
+        combine = {ABOVE: lambda: _above(column, parts), LOWEST: lambda: _lowest(parts)}
+        combined = combine.get(column.score, lambda: _mean(parts))()
         combined = combined._replace(have=_sum([p.have for p in parts]), of=_sum([p.of for p in parts]))
     elif with_terms and column.settings and not column.score:
-        found = [[_own(scores, name) for name in term] for term in column.settings]
-        every = [each for term in found for each in term]
+        terms = [[_setting_arrays(scores, name) for name in term] for term in column.settings]
+        every = [each for term in terms for each in term]
         total = np.full(len(table.models), len(every))
-        combined = _mean([_mean(term) for term in found])._replace(have=_sum([e.have for e in every]), of=total)
+        combined = _mean([_mean(term) for term in terms])._replace(have=_sum([e.have for e in every]), of=total)
     if column.name not in table.settings:
         return combined
-    own = _own(scores, column.name)
+    own = _setting_arrays(scores, column.name)
     has = ~np.isnan(own.value)
     return ColumnArrays(*(np.where(has, one, other) for one, other in zip(own, combined, strict=True)))
 
 
-def _own(scores: Scores, name: str) -> ColumnArrays:
+def _setting_arrays(scores: Scores, name: str) -> ColumnArrays:
     """A setting as it stands, with intervals where it is a share and its counts are known."""
     table = scores.table
     if name not in table.settings:
@@ -120,29 +122,29 @@ def _own(scores: Scores, name: str) -> ColumnArrays:
     return ColumnArrays(value, low, high, n * has, has, has, has.astype(bool))
 
 
-def _mean(stacks: Sequence[ColumnArrays]) -> ColumnArrays:
+def _mean(columns: Sequence[ColumnArrays]) -> ColumnArrays:
     """The mean of columns, NaN where one is missing; bounds and n as `averages.mean_of` has them: none of several."""
-    if len(stacks) == 1:
-        return stacks[0]
-    value, n = (np.mean([e.value for e in stacks], axis=0), np.min([e.n for e in stacks], axis=0))
+    if len(columns) == 1:
+        return columns[0]
+    value, n = (np.mean([e.value for e in columns], axis=0), np.min([e.n for e in columns], axis=0))
     return _nothing(len(value))._replace(value=value, n=n)
 
 
-def _lowest(stacks: Sequence[ColumnArrays]) -> ColumnArrays:
+def _lowest(columns: Sequence[ColumnArrays]) -> ColumnArrays:
     """The lowest of the columns that a model has, with the bounds and n of that one."""
-    values = np.array([each.value for each in stacks])
+    values = np.array([each.value for each in columns])
     lowest = np.where(np.isnan(values), np.inf, values).argmin(axis=0)[None]
     value, low, high, n = (
-        np.take_along_axis(np.array([getattr(each, part) for each in stacks]), lowest, axis=0)[0]
+        np.take_along_axis(np.array([getattr(each, part) for each in columns]), lowest, axis=0)[0]
         for part in ("value", "low", "high", "n")
     )
     return _nothing(values.shape[1])._replace(value=value, low=low, high=high, n=n)
 
 
-def _above(column: Column, stacks: Sequence[ColumnArrays]) -> ColumnArrays:
-    shifted, *standard = ((each.value, each.low, each.high) for each in stacks)
+def _above(column: Column, columns: Sequence[ColumnArrays]) -> ColumnArrays:
+    shifted, *standard = ((each.value, each.low, each.high) for each in columns)
     value, low, high = above_line(column, shifted, standard)
-    n = np.min([each.n for each in stacks], axis=0)
+    n = np.min([each.n for each in columns], axis=0)
     return _nothing(len(value))._replace(value=value, low=low, high=high, n=n)
 
 
@@ -157,7 +159,7 @@ def _sum(counts: Sequence[Counts]) -> Counts:
 
 def _special(column: Column, table: Table, model: str) -> BoardCell:
     """A score over the strengths of attacks, from an imported table; refused where a cell is missing."""
-    attacks = tuple(name for term in column.settings for name in term)
+    attacks = tuple(column.every_setting)
     cells = battery_of(table, model, attacks)
     if cells is None:
         return BoardCell(None, 0, 0, "")

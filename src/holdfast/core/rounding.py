@@ -23,10 +23,10 @@ def shown(value: float, digits: int = 1, *, signed: bool = False, rounding: Roun
         return "nan" if math.isnan(value) else f"{value:+}" if signed else f"{value}"
     exact = Decimal(f"{value:.{max(digits, 0) + GUARD}f}")
     mode = ROUND_HALF_UP if rounding == "round" else ROUND_DOWN
-    made = exact.quantize(Decimal(1).scaleb(-digits), rounding=mode)
-    if made.is_zero():
-        made = abs(made)
-    return f"{made:+f}" if signed and not made.is_zero() else f"{made:f}"
+    rounded_value = exact.quantize(Decimal(1).scaleb(-digits), rounding=mode)
+    if rounded_value.is_zero():
+        rounded_value = abs(rounded_value)
+    return f"{rounded_value:+f}" if signed and not rounded_value.is_zero() else f"{rounded_value:f}"
 
 
 def rounded(value: float, digits: int = 2, *, rounding: Rounding = "round") -> float:

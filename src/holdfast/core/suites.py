@@ -57,6 +57,15 @@ class Column:
     line: str = ""
     detail: bool = False
 
+    @property
+    def every_scenario(self) -> list[str]:
+        """The scenarios of all terms, without the reference."""
+        return [text for term in self.scenarios for text in term]
+
+    @property
+    def every_setting(self) -> list[str]:
+        return [text for term in self.settings for text in term]
+
 
 @dataclass(frozen=True, slots=True)
 class SuitePart:
@@ -168,7 +177,7 @@ def load_suite(name: str, *, dataset: str | None = None) -> Suite:
     columns = tuple(_column(column, patterns, parts) for column in record.get("board", ()))
     scenarios = patterns.texts(record.get("scenarios", ()))
     scenarios += [text for part in parts.values() for text in part.scenarios]
-    scenarios += [text for column in columns for text in (*_texts(column.scenarios), column.reference) if text]
+    scenarios += [text for column in columns for text in (*column.every_scenario, column.reference) if text]
     as_written = {name: record[name] for name in AS_WRITTEN if name in record}
     fixed: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in as_written.items()}
     return Suite(
@@ -238,12 +247,8 @@ def _column(record: dict[str, Any], patterns: Patterns, parts: Mapping[str, Suit
 
 def _joined(part: SuitePart, columns: Sequence[Column]) -> SuitePart:
     """The part with what its columns add to it."""
-    own = [text for column in columns if column.part == part.name for text in _texts(column.scenarios)]
+    own = [text for column in columns if column.part == part.name for text in column.every_scenario]
     return SuitePart(part.name, part.title, tuple(dict.fromkeys((*part.scenarios, *own))), part.settings)
-
-
-def _texts(terms: Terms) -> list[str]:
-    return [text for term in terms for text in term]
 
 
 def _check(record: dict[str, Any], path: Path) -> None:

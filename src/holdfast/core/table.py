@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from holdfast.core.errors import Misuse, unknown
+from holdfast.core.types import Score
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,6 +73,17 @@ class Table:
         if setting not in self.settings:
             raise unknown("setting", setting, dict.fromkeys(self.settings), otherwise="it must be in the table")
         return self.settings.index(setting)
+
+
+def score_table(scores: Mapping[str, Sequence[Score | None]], settings: Sequence[str]) -> Table:
+    """A table of the scores that each model has under the settings, in their order."""
+    import numpy as np
+
+    shape = (len(scores), len(settings))
+    values = [math.nan if score is None else score.value for row in scores.values() for score in row]
+    counts = [0 if score is None else score.n for row in scores.values() for score in row]
+    numbers = np.array(counts, dtype=np.int64).reshape(shape)
+    return Table(tuple(scores), tuple(settings), np.array(values, dtype=np.float64).reshape(shape), numbers)
 
 
 def table(

@@ -34,17 +34,17 @@ class RunScores:
 
     def record(self, key: str) -> dict[str, object]:
         """Flat and plain, for CSV and JSON."""
-        found: dict[str, object] = {}
+        record: dict[str, object] = {}
         for name, score in zip(self.names, self.scores.get(key, ()), strict=True):
-            found |= {name: None if score is None else score.value}
-            found |= {f"{name} {end}": None if score is None else getattr(score, end) for end in ("low", "high")}
-            found |= {f"{name} without an interval": score.why} if score is not None and score.why else {}
-        return found | {f"{name} details": content for name, content in self.details.get(key, {}).items()}
+            record |= {name: None if score is None else score.value}
+            record |= {f"{name} {end}": None if score is None else getattr(score, end) for end in ("low", "high")}
+            record |= {f"{name} without an interval": score.why} if score is not None and score.why else {}
+        return record | {f"{name} details": content for name, content in self.details.get(key, {}).items()}
 
     def texts(self, key: str) -> list[str]:
         texts = [written(*pair) for pair in zip(self.scores.get(key, ()), self.units, strict=True)]
         words = [self.words.get(key, {}).get(name, "") for name in self.names]
-        return [f"{text} ({said})" if said else text for text, said in zip(texts, words, strict=True)]
+        return [f"{text} ({about})" if about else text for text, about in zip(texts, words, strict=True)]
 
     def reasons(self) -> list[tuple[str, str]]:
         """The metrics that have no interval for some run, each with why."""
@@ -69,10 +69,10 @@ def run_scores(store: Store, keys: Sequence[str], metrics: Sequence[str], *, ref
             scores[key] = ()
             continue
         rows = store.read(key)
-        found = []
+        of_run: list[Score | None] = []
         for ref, metric in zip(refs, made, strict=True):
             try:
-                found.append(_scored(metric, rows, store, reference))
+                of_run.append(_scored(metric, rows, store, reference))
                 if hasattr(metric, "in_words"):
                     words.setdefault(key, {})[ref] = metric.in_words(rows)
                 if hasattr(metric, "details"):
@@ -80,9 +80,9 @@ def run_scores(store: Store, keys: Sequence[str], metrics: Sequence[str], *, ref
             except Unusable:
                 raise
             except HoldfastError as error:
-                found.append(None)
+                of_run.append(None)
                 notes[f"{ref}: {error.problem}"] = None
-        scores[key] = tuple(found)
+        scores[key] = tuple(of_run)
     for ref, metric in zip(refs, made, strict=True):
         remark = metric.remark([store.read(key) for key in keys]) if hasattr(metric, "remark") else ""
         if remark:
@@ -94,11 +94,11 @@ def run_scores(store: Store, keys: Sequence[str], metrics: Sequence[str], *, ref
 def reference_rows(store: Store, rows: Rows, reference: str | None) -> Rows | None:
     """The rows that a run is compared with; None where there are none, or where they would be the run's own."""
     footer = rows.footer
-    wanted = reference or footer.dataset
-    if wanted == footer.scenario:
+    scenario = reference or footer.dataset
+    if scenario == footer.scenario:
         return None
-    found = lines(store, models=[footer.model], scenarios=[wanted])
-    return store.read_or_tell(found[-1].footer.key) if found else None
+    runs = lines(store, models=[footer.model], scenarios=[scenario])
+    return store.read_or_tell(runs[-1].footer.key) if runs else None
 
 
 def _scored(metric: Metric, rows: Rows, store: Store, reference: str | None) -> Score | None:

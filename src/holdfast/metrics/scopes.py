@@ -92,9 +92,8 @@ def is_over_models(text: str, reference: str = "") -> bool:
 
 def unit_of(text: str, metric: object) -> str:
     """How a score is written: percent, points, nats or number."""
-    said = getattr(metric, "unit", "")
-    if said:
-        return str(said)
+    if unit := getattr(metric, "unit", ""):
+        return str(unit)
     return "percent" if any(word in parse_ref(text).name for word in SHARES) else "number"
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from holdfast.boards.board_text import NumberStyle, bounds_text, disagreement, missing_text, number_text
+from holdfast.boards.board_text import NumberStyle, bounds_text, disagreement, missing_text, number_in_unit
 from holdfast.boards.entries import IMPORTED, Board, BoardCell, BoardEntry, OtherSource
 from holdfast.boards.provenance import Basis, scenarios_of, score_bases, settings_of
 from holdfast.boards.suite_board import suite_board, tables_of
@@ -31,7 +31,7 @@ UNRELIABLE: Words = {
 }
 MORE = NumberStyle(digits=2)  # to compare sources
 UNITS = {"percent": "In percent", "points": "In percentage points", "nats": "In nats", "fraction": "A share"}
-LONG_FACT = 60  # a longer fact is told with the model, not in a column of its own
+LONG_FACT = 60  # a longer fact is written with the model, not in a column of its own
 
 Words = dict[str, object]
 
@@ -96,8 +96,8 @@ def _made(suite: Suite, store: SiteStore) -> BoardPage:
         "sources": [[source, paper(source)] for source in made.sources],
     }
     origins: dict[str, Words] = {f"{slug(suite.board_name)}/more/columns": details} if details else {}
-    origins |= {made.place(model): _measured_origin(suite, model, basis) for model, basis in measured.items()}
-    origins |= {made.place_of(scores): _imported_origin(suite, scores) for scores in imported}
+    origins |= {made.file_of_model(model): _measured_origin(suite, model, basis) for model, basis in measured.items()}
+    origins |= {made.file_of_scores(scores): _imported_origin(suite, scores) for scores in imported}
     return BoardPage(suite, shown, data, origins, tuple(plots_of(suite, shown, store)))
 
 
@@ -114,11 +114,11 @@ class _Rows:
         listed = [name for name in suite.published if name in benchmarks()]
         self.notes = {(one.model, one.setting): one for name in listed for one in unread(name)}
 
-    def place(self, model: str) -> str:
-        """What a measured model loads; a slug holds no slash, so no model takes the place of something else."""
+    def file_of_model(self, model: str) -> str:
+        """What a measured model loads; a slug holds no slash, so no model takes the file of another."""
         return f"{slug(self.suite.board_name)}/{slug(model)}"
 
-    def place_of(self, scores: Scores) -> str:
+    def file_of_scores(self, scores: Scores) -> str:
         return f"{slug(self.suite.board_name)}/imported/{self.keys[id(scores)]}"
 
     def row(self, i: int, entry: BoardEntry) -> Words:
@@ -138,7 +138,7 @@ class _Rows:
             "missing": entry.missing,
             "flags": [*warned, *_flags(list(runs.values()))],
             "facts": dict(entry.facts),
-            "places": self._places(entry),
+            "places": self._files(entry),
             "cells": [self._cell(entry, column, basis.get(column.name)) for column in self.columns],
         }
 
@@ -163,22 +163,22 @@ class _Rows:
         name = self._run_name(entry)
         return self.measured[name] if name is not None else {}
 
-    def _places(self, entry: BoardEntry) -> Words:
+    def _files(self, entry: BoardEntry) -> Words:
         """What to load for a cell, by where it comes from."""
-        found: Words = {}
+        to_load: Words = {}
         name = self._run_name(entry)
         if name is not None:
-            found[RUNS] = self.place(name)
+            to_load[RUNS] = self.file_of_model(name)
         files = [one for one in self.imported if set(entry.names) & set(one.table.models)]
         if files:
-            found[IMPORTED] = [self.place_of(one) for one in files]
-        return found
+            to_load[IMPORTED] = [self.file_of_scores(one) for one in files]
+        return to_load
 
     def _cell(self, entry: BoardEntry, column: Column, basis: Basis | None) -> Words:
         cell = entry.cell(column.name)
         made: Words = {"text": missing_text(cell)}
         if cell.score is not None:
-            made = {"value": cell.score.value, "text": number_text(cell.score.value, column.unit)}
+            made = {"value": cell.score.value, "text": number_in_unit(cell.score.value, column.unit)}
             if cell.score.n:
                 made |= {"n": cell.score.n, "low": cell.score.low, "high": cell.score.high}
                 made["bounds"] = bounds_text(cell, column.unit)
@@ -187,8 +187,8 @@ class _Rows:
                 made["source"] = self._source(cell.source)
             if cell.others:
                 made["others"] = [self._other(other, column) for other in cell.others]
-            if said := disagreement(cell, column.unit):
-                made["differs"] = said
+            if text := disagreement(cell, column.unit):
+                made["differs"] = text
         elif cell.note:
             made["note"] = cell.note
         elif note := self._unread(entry, column):
@@ -200,12 +200,12 @@ class _Rows:
         return made
 
     def _other(self, other: OtherSource, column: Column) -> Words:
-        told = number_text(other.score.value, column.unit, MORE)
-        return {"from": other.origin, "text": told, "agrees": other.agrees, "source": self._source(other.source)}
+        text = number_in_unit(other.score.value, column.unit, MORE)
+        return {"from": other.origin, "text": text, "agrees": other.agrees, "source": self._source(other.source)}
 
     def _unread(self, entry: BoardEntry, column: Column) -> Unread | None:
-        found = [self.notes.get((name, column.name)) for name in entry.names]
-        return next((note for note in found if note is not None), None)
+        notes = [self.notes.get((name, column.name)) for name in entry.names]
+        return next((note for note in notes if note is not None), None)
 
     def _source(self, text: str) -> int:
         return self.sources.setdefault(text, len(self.sources))
@@ -236,18 +236,17 @@ def _column(column: Column, suite: Suite) -> Words:
 
 def about(column: Column, suite: Suite) -> str:
     """What a column says, in sentences."""
-    meaning = next(
-        (found.meaning for name in suite.published if (found := _setting(name, column.name)) and found.meaning), ""
-    )
+    settings_of_column = filter(None, (_setting(name, column.name) for name in suite.published))
+    meaning = next((setting.meaning for setting in settings_of_column if setting.meaning), "")
     titles = {one.name: one.title or one.name for one in suite.board}
     sentence = f"{meaning[:1].upper()}{meaning[1:].rstrip('.')}." if meaning else ""
     unit = UNITS.get(column.unit, "A number")
     direction = f"{unit}; {column.better} is better." if column.better else f"{unit}."
     line = f"The line: {column.line.rstrip('.')}." if column.line else ""
-    return " ".join(filter(None, [sentence, _made_of(column, suite, titles), line, direction]))
+    return " ".join(filter(None, [sentence, _formula_text(column, suite, titles), line, direction]))
 
 
-def _made_of(column: Column, suite: Suite, titles: Mapping[str, str]) -> str:
+def _formula_text(column: Column, suite: Suite, titles: Mapping[str, str]) -> str:
     many, terms = len(scenarios_of(column, suite)), len(column.scenarios)
     if column.of and not column.score:
         return f"The mean of {' and '.join(titles[name] for name in column.of)}."
@@ -264,7 +263,7 @@ def _setting(benchmark: str, name: str) -> Setting | None:
 
 def _flags(runs: list[Line] | tuple[Line, ...]) -> list[Words]:
     met = Counter((f.name, f.level, f.explanation) for run in runs for f in run.flags if f.level in SERIOUS)
-    return [{"name": name, "level": level, "about": said, "runs": count} for (name, level, said), count in met.items()]
+    return [{"name": name, "level": level, "about": text, "runs": count} for (name, level, text), count in met.items()]
 
 
 def _measured_origin(suite: Suite, model: str, basis: Mapping[str, Basis]) -> Words:
@@ -286,7 +285,7 @@ def _run(line: Line) -> Words:
     return {
         "scenario": footer.scenario,
         "key": footer.key,
-        "text": number_text(score.value, "percent"),
+        "text": number_in_unit(score.value, "percent"),
         "bounds": bounds_text(cell, "percent"),
         "n": footer.n,
         "population": footer.population,
@@ -306,12 +305,12 @@ def _run(line: Line) -> Words:
 def _imported_origin(suite: Suite, scores: Scores) -> Words:
     """The numbers that imported scores are made of, as they stand in the file."""
     table = scores.table
-    wanted = {column.name: [column.name, *settings_of(column, suite)] for column in suite.board}
-    used = [name for name in table.settings if any(name in names for names in wanted.values())]
+    needed = {column.name: [column.name, *settings_of(column, suite)] for column in suite.board}
+    used = [name for name in table.settings if any(name in names for names in needed.values())]
     index = {name: i for i, name in enumerate(used)}
-    places = [table.settings.index(name) for name in used]
+    chosen = [table.settings.index(name) for name in used]
     scale = [100 if scores.unit(name) in PER_HUNDRED else 1 for name in used]
-    values = (table.values[:, places] * scale).round(4).tolist() if used else [[] for _ in table.models]
+    values = (table.values[:, chosen] * scale).round(4).tolist() if used else [[] for _ in table.models]
     origin = scores.origin
     return {
         "benchmark": scores.benchmark,
@@ -321,6 +320,6 @@ def _imported_origin(suite: Suite, scores: Scores) -> Words:
         "date": "" if origin is None else origin.date,
         "settings": used,
         "units": [scores.unit(name) for name in used],
-        "columns": {name: [index[one] for one in names if one in index] for name, names in wanted.items()},
+        "columns": {name: [index[one] for one in names if one in index] for name, names in needed.items()},
         "values": dict(zip(table.models, values, strict=True)),
     }
