@@ -251,11 +251,11 @@ def test_a_fit_that_means_little_says_so_under_the_plot(opened: Any, shifts: Pat
         return list(seen.page.evaluate(ask, [fit, what]))
 
     assert said({"n": 40, "r2": 0.9}, "line") == []
-    assert said({"n": 9, "r2": 0.9}, "line") == ["Fitted on 9 models: fewer than 10 hardly determine a line."]
+    assert said({"n": 9, "r2": 0.9}, "line") == ["Fitted on 9 models: fewer than 10 do not determine a line."]
     assert said({"n": 40, "r2": 0.2}, "plane") == ["R² is near 0: the plane explains little."]
     assert said({"n": 40, "r2": None}, "line") == ["The scores to explain do not vary: the line says nothing."]
     data = json.loads(seen.page.evaluate("document.querySelector('#plot-scatter script').textContent"))
-    assert ("hardly determine a line" in seen.note("scatter")) == (sum(data["fitted"]) < 10)
+    assert ("do not determine a line" in seen.note("scatter")) == (sum(data["fitted"]) < 10)
     assert data["weak"] == pytest.approx([near_zero(n) for n in range(len(data["weak"]))], abs=1e-4)
 
 
@@ -297,7 +297,7 @@ def test_the_plane_turns_by_drag_and_by_button(opened: Any, planar: tuple[Path, 
     assert {"scatter3d", "surface"} <= set(seen.data("plane", "data.map((trace) => trace.type)"))
     section = seen.page.locator("#plot-plane")
     assert "Plane over 40" in seen.note("plane")
-    assert "hardly determine" not in seen.note("plane")
+    assert "do not determine" not in seen.note("plane")
     section.scroll_into_view_if_needed()
     eye = "layout.scene.camera.eye"
     before = seen.data("plane", eye)

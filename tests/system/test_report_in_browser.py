@@ -174,7 +174,7 @@ def test_the_page_is_whole_without_scripts_and_prints(browser: Any, report: Path
         "Flags",
         "To undisturbed",
         "better",
-        "How to make it again",
+        "How to reproduce it",
         "Robust accuracy",
     ):
         assert part in text

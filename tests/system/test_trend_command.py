@@ -121,11 +121,11 @@ def test_the_110_percent_rule_is_a_cut(run) -> None:
 
 def test_a_line_that_means_little_says_so(run) -> None:
     few = [*LINE, "--y", "ood-d-robustness", "--fit", "*WRN-70-16*"]
-    assert "fewer than 10 hardly determine a line" in run("trend", *few).out
+    assert "fewer than 10 do not determine a line" in run("trend", *few).out
     assert fitted(run, *few)["fit"]["cautions"]
     assert "fewer than 10" in run("trend", *few, "--csv").err
     plane = [*LINE, "--x", "id-accuracy", "--y", "ood-t-robustness", "--fit", "*WRN-70-16*"]
-    assert "hardly determine a plane" in run("trend", *plane).out
+    assert "do not determine a plane" in run("trend", *plane).out
     weak = ["--benchmark", "oodrobustbench-imagenet-linf", "--space", "linear", "--x", "id-accuracy", "--y", "*"]
     lines = json.loads(run("trend", *weak, "--json").out)
     assert all(bool(line["cautions"]) == (line["r2"] < 0.25 or line["n"] < 10) for line in lines)

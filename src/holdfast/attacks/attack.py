@@ -26,14 +26,7 @@ class Attack(ABC):
 
     @abstractmethod
     def attempt(
-        self,
-        model: Classifier,
-        batch: Batch,
-        noise: Noise,
-        radius: Tensor,
-        *,
-        width: int,
-        first: Tensor | None = None,
+        self, model: Classifier, batch: Batch, noise: Noise, radius: Tensor, *, width: int, first: Tensor | None = None
     ) -> AttackResult:
         """Attacks every sample inside its own radius; `first`: variables to start from, where the attack has one."""
 

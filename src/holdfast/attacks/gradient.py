@@ -17,7 +17,7 @@ from holdfast.attacks.asked_model import AskedModel
 from holdfast.attacks.attack import Attack, LoopResult, verify_success
 from holdfast.attacks.minimal import STRETCHES, SmallestPoints
 from holdfast.attacks.objectives import NEEDED_CLASSES, Objective, leads
-from holdfast.attacks.shapes import parts_of, wide
+from holdfast.attacks.shapes import gradient_of, mean_of, parts_of, wide
 from holdfast.attacks.steps import Point, State, Step
 from holdfast.attacks.success import is_within, is_wrong
 from holdfast.attacks.threat import Scene, Threat
@@ -97,14 +97,7 @@ class GradientAttack(Attack):
             )
 
     def attempt(
-        self,
-        model: Classifier,
-        batch: Batch,
-        noise: Noise,
-        radius: Tensor,
-        *,
-        width: int,
-        first: Tensor | None = None,
+        self, model: Classifier, batch: Batch, noise: Noise, radius: Tensor, *, width: int, first: Tensor | None = None
     ) -> AttackResult:
         if not model.card.differentiable:
             raise HoldfastError(f"`{model.card.name}` gives no gradients, which this attack needs")
@@ -130,7 +123,9 @@ class GradientAttack(Attack):
         there the noise of lower precision decides which samples are found broken.
         """
         asked = AskedModel(model, self)
-        result = _GradientLoop(self, asked, batch, noise, radius, width, first).run()
+        # which samples are done costs nothing to ask on a CPU; on a GPU the host has to wait for the device
+        round_steps = steps_per_round(self.steps + 1) if batch.images.is_cuda else 1
+        result = _GradientLoop(self, ActiveSet(self, asked, batch, noise, radius, width, first, round_steps)).run()
         if asked.fast is None or self.keep == "smallest":
             return result
         scene, rows = Scene(batch.images, radius, result.props), (~result.broken).nonzero().squeeze(1)
@@ -142,31 +137,17 @@ class GradientAttack(Attack):
         if close and len(rows := torch.cat(close)):
             some, given = batch.take(rows), None if first is None else first[rows]
             exact, draws = asked.without_fast(), noise.take(rows)
-            rerun = _GradientLoop(self, exact, some, draws, radius[rows], width, given, all_runs=True)
-            result.improve(rows, rerun.run())
+            active = ActiveSet(self, exact, some, draws, radius[rows], width, given, round_steps, all_runs=True)
+            result.improve(rows, _GradientLoop(self, active).run())
         return result
 
 
 class _GradientLoop:
     """One run of the loop over a batch."""
 
-    def __init__(
-        self,
-        attack: GradientAttack,
-        model: AskedModel,
-        batch: Batch,
-        noise: Noise,
-        radius: Tensor,
-        width: int,
-        first: Tensor | None,
-        *,
-        all_runs: bool = False,
-    ) -> None:
-        self.attack, self.model = attack, model
-        # which samples are done costs nothing to ask on a CPU; on a GPU the host has to wait for the device
-        self.round_steps = steps_per_round(attack.steps + 1) if batch.images.is_cuda else 1
-        self.active = ActiveSet(attack, model, batch, noise, radius, width, first, self.round_steps, all_runs=all_runs)
-        self.smallest = SmallestPoints(attack, self.active) if attack.keep == "smallest" else None
+    def __init__(self, attack: GradientAttack, active: ActiveSet) -> None:
+        self.attack, self.active, self.model = attack, active, active.model
+        self.smallest = SmallestPoints(attack, active) if attack.keep == "smallest" else None
 
     def run(self) -> LoopResult:
         active = self.active
@@ -217,14 +198,14 @@ class _GradientLoop:
         return self.attack.threat.start(scene, noise, run, border=self.attack.start == "border")
 
     def _steps(self, samples: Samples) -> None:
-        for _ in range(self.round_steps):
+        for _ in range(self.active.round_steps):
             self._step(samples)
 
     def _step(self, samples: Samples) -> None:
         """One pass through the model for all samples: keep the best, mark those that are done, move on."""
         attack = self.attack
         last = samples.taken >= attack.steps
-        moving = self.round_steps > 1 or not bool((last | samples.done).all())
+        moving = self.active.round_steps > 1 or not bool((last | samples.done).all())
         loss, gradient, logits = self._pass(samples, moving)
         wrong = is_wrong(logits, samples.labels)
         counted = ~samples.free & (samples.taken <= attack.steps)
@@ -256,8 +237,8 @@ class _GradientLoop:
                     loss = loss - attack.penalty(scene, variable, samples.state)
             assert len(loss) == len(samples), f"an objective is per sample, got {tuple(loss.shape)}"
             losses.append(loss.detach())
-            gradients.append(_gradient(loss, variable) if moving else torch.empty_like(variable))
-        return _mean(losses), _mean(gradients), logits.detach()
+            gradients.append(gradient_of(loss, variable) if moving else torch.empty_like(variable))
+        return mean_of(losses), mean_of(gradients), logits.detach()
 
     def _keep(self, samples: Samples, loss: Tensor, wrong: Tensor, logits: Tensor) -> None:
         """Keeps the best variable of the run so far, and marks which samples it breaks."""
@@ -276,17 +257,3 @@ class _GradientLoop:
 def steps_per_round(evaluations: int) -> int:
     """Steps between two checks on a GPU: few checks, and few steps beyond the last."""
     return min(GPU_ROUNDS, key=lambda steps: -(-evaluations // steps) * (steps + CHECK))
-
-
-def _gradient(loss: Tensor, variable: Tensor) -> Tensor:
-    """The gradient of each sample's objective, one per number where there are several."""
-    if loss.dim() == 1:
-        return torch.autograd.grad(loss.sum(), variable)[0]
-    finite = loss.masked_fill(loss == -torch.inf, 0.0)
-    classes = loss.shape[1]
-    parts = [torch.autograd.grad(finite[:, c].sum(), variable, retain_graph=c + 1 < classes)[0] for c in range(classes)]
-    return torch.stack(parts, dim=1)
-
-
-def _mean(parts: list[Tensor]) -> Tensor:
-    return parts[0] if len(parts) == 1 else torch.stack(parts).mean(dim=0)

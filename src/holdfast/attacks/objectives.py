@@ -57,7 +57,7 @@ def targeted_dlr(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:
 
 
 def leads(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:  # noqa: ARG001
-    """Every class's logit minus the label's, one number per class; the label's own stands at minus infinity."""
+    """Every class's logit minus the label's, one number per class; the label's own is minus infinity."""
     gaps = logits - logits.gather(1, labels[:, None])
     return gaps.scatter(1, labels[:, None], -torch.inf)
 

@@ -81,39 +81,23 @@ class RandomSearch(Attack):
         return Cost(forwards=1 + self.restarts * (self.queries + 1))
 
     def attempt(
-        self,
-        model: Classifier,
-        batch: Batch,
-        noise: Noise,
-        radius: Tensor,
-        *,
-        width: int,
-        first: Tensor | None = None,
+        self, model: Classifier, batch: Batch, noise: Noise, radius: Tensor, *, width: int, first: Tensor | None = None
     ) -> AttackResult:
         with torch.no_grad():
-            best = _SearchLoop(self, AskedModel(model, self), batch, noise, radius, width, first).run()
+            active = ActiveSet(self, AskedModel(model, self), batch, noise, radius, width, first, BLOCK)
+            best = _SearchLoop(self, active).run()
         result = verify_success(self.threat, batch.images, radius, best)
         result.tallies = {"searches": int(best.runs.sum()), "flat searches": int(best.flat.sum())}
         return result
 
 
 class _SearchLoop:
-    """One run of the loop over a batch, at most `width` samples at a time, from `first` where it is given."""
+    """One run of the loop over a batch."""
 
-    def __init__(
-        self,
-        attack: RandomSearch,
-        model: AskedModel,
-        batch: Batch,
-        noise: Noise,
-        radius: Tensor,
-        width: int,
-        first: Tensor | None,
-    ) -> None:
-        self.attack, self.model = attack, model
+    def __init__(self, attack: RandomSearch, active: ActiveSet) -> None:
+        self.attack, self.active, self.model = attack, active, active.model
         self.blocks = attack.queries // BLOCK + 1  # of one run
-        self.drops_broken = not batch.images.is_cuda and model.replays is None  # before the end of a block
-        self.active = ActiveSet(attack, model, batch, noise, radius, width, first, BLOCK)
+        self.drops_broken = not active.radius.is_cuda and self.model.replays is None  # before the end of a block
 
     def run(self) -> LoopResult:
         active = self.active

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 TINY = 1e-12
@@ -25,3 +26,17 @@ def parts_of(rows: Tensor, width: int) -> list[Tensor]:
 def may_stop_early(condition: Tensor) -> bool:
     """Whether an iteration may end early. On a GPU it may not: asking would stop the queue to wait for the answer."""
     return not condition.is_cuda and bool(condition.all())
+
+
+def gradient_of(loss: Tensor, variable: Tensor) -> Tensor:
+    """The gradient of each sample's objective, one per number where there are several."""
+    if loss.dim() == 1:
+        return torch.autograd.grad(loss.sum(), variable)[0]
+    finite = loss.masked_fill(loss == -torch.inf, 0.0)
+    classes = loss.shape[1]
+    parts = [torch.autograd.grad(finite[:, c].sum(), variable, retain_graph=c + 1 < classes)[0] for c in range(classes)]
+    return torch.stack(parts, dim=1)
+
+
+def mean_of(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.stack(parts).mean(dim=0)

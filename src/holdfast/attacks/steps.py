@@ -16,7 +16,7 @@ State = dict[str, Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Where the samples stand: the variable, what the model made of it, and how they came here.
+    """The current point of the samples: the variable, the objective and its gradient there, and the best point so far.
 
     `wrong`: misclassified here, at whatever size. `best` and `best_loss`: the highest point of this run so far, this
     one included. `gradient` and `loss` have a second dimension where the objective gives several numbers per sample.
@@ -42,7 +42,7 @@ class Point:
 class Step(Protocol):
     """A rule for the next variable. `fresh` makes the state of samples that start; `advance` may change it in place.
 
-    A step that `strays` may go beyond the radius on its way: then what it finds counts only where it is inside.
+    A step that `strays` may go beyond the radius: then a point counts only where it is inside.
     """
 
     strays: ClassVar[bool]
@@ -54,7 +54,7 @@ class Step(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Steepest:
-    """Along the steepest ascent by a fixed share of the radius, with momentum on the normalised gradient if wanted.
+    """Along the steepest ascent by a fixed share of the radius; `momentum` is that of the normalised gradient.
 
     Momentum as in Dong et al. 2018 (arXiv:1710.06081): gradients are divided by their mean magnitude before summing.
     """
@@ -71,5 +71,5 @@ class Steepest:
         if self.momentum:
             scale = gradient.flatten(1).abs().mean(dim=1).clamp_min(1e-12)
             gradient = state["drift"].mul_(self.momentum).add_(gradient / wide(scale, gradient))
-        way = point.ascent(point.variable, gradient)
-        return point.project(point.variable + wide(self.share * point.scene.radius, way) * way)
+        direction = point.ascent(point.variable, gradient)
+        return point.project(point.variable + wide(self.share * point.scene.radius, direction) * direction)

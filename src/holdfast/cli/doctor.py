@@ -9,7 +9,7 @@ import typer
 from holdfast.cli.output import STORE, JsonOption, StoreOption, err, out, print_json, print_table, seconds_text
 
 if TYPE_CHECKING:
-    from holdfast.engine.diagnosis import Data, Diagnosis, Fitness, Package
+    from holdfast.engine.diagnosis import Diagnosis, Fitness, Package
 
 
 def doctor(store: StoreOption = STORE, json: JsonOption = False) -> None:
@@ -45,7 +45,10 @@ def _show(diagnosis: Diagnosis) -> None:
     out.print(f"\nstore {diagnosis.store.path}: {diagnosis.store.runs:,} finished runs{free}", markup=False)
     if diagnosis.data:
         out.print(f"data in {diagnosis.folder}\n", markup=False)
-        print_table(["dataset", "state", "where, or how to get it"], [_data(each) for each in diagnosis.data])
+        print_table(
+            ["dataset", "state", "where, or how to get it"],
+            [[each.name, each.state, each.get or each.folder] for each in diagnosis.data],
+        )
         out.print()
         columns = ["suite", "can run", "scenarios", "at most", "waits for"]
         print_table(columns, [_suite(each) for each in diagnosis.suites], right=["scenarios", "at most"])
@@ -59,10 +62,6 @@ def _show(diagnosis: Diagnosis) -> None:
 def _package(package: Package) -> list[str]:
     version = package.version or ("broken" if package.problem else "not installed")
     return [package.name, version, package.purpose or "needed", _joined(package.problem, package.install)]
-
-
-def _data(data: Data) -> list[str]:
-    return [data.name, data.state, data.get or data.folder]
 
 
 def _suite(suite: Fitness) -> list[str]:

@@ -11,8 +11,8 @@ from torch import Tensor
 from holdfast.core.noise import Noise
 from holdfast.corruptions.colour import luma
 from holdfast.corruptions.ladder import LEVELS, Level, corruption
-from holdfast.corruptions.smear import smeared
-from holdfast.corruptions.zooming import enlarged, trimmed
+from holdfast.corruptions.motion_blur import smeared
+from holdfast.corruptions.zoom_blur import enlarged, trimmed
 
 
 class Flakes(NamedTuple):

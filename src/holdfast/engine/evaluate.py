@@ -20,7 +20,16 @@ from holdfast.core.types import Classifier, Flag, fast_version_of
 from holdfast.engine.device import Width, device_name, full_precision, installed_versions, pick_device
 from holdfast.engine.flags import tally_flags
 from holdfast.engine.gallery import add_pictures, mend_pictures
-from holdfast.engine.jobs import Job, ModelLoader, RunOptions, as_holdfast_error, find_rows, read_models, read_scenarios
+from holdfast.engine.jobs import (
+    Job,
+    ModelLoader,
+    RecordedModel,
+    RunOptions,
+    as_holdfast_error,
+    find_rows,
+    read_models,
+    read_scenarios,
+)
 from holdfast.engine.ledger import Ledger
 from holdfast.engine.measure import Measured, MeasureSettings, measure
 from holdfast.engine.order import evenly
@@ -147,14 +156,16 @@ def _done(job: Job, store: Store, loader: ModelLoader, options: RunOptions, pict
     evaluation = Evaluation.of(job, store, loader, options, watcher, changed=changed)
     if rows is not None:
         evaluation.adopt([without(rows, changed)])
-    rows = evaluation.finished(pictures)
+    watcher.began(job.run, len(evaluation.order), evaluation.ledger.known)
+    evaluation.advance()
+    rows = evaluation.joined(pictures)
     watcher.ended(run, ending("measured", rows), standing(rows))
     return Outcome(str(run.model), str(run.scenario), rows, fresh=True)
 
 
 def _loaded(job: Job, loader: ModelLoader, options: RunOptions) -> Job:
     """The job with its model at hand, not only its card."""
-    if not job.is_recorded:
+    if not isinstance(job.model, RecordedModel):
         return job
     return replace(loader.job(job.run.model, job.run.scenario, options), run=job.run)
 
@@ -174,7 +185,7 @@ class Evaluation:
     kept: list[Rows] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        ids = self.job.dataset.ids
+        self.device, ids = self.loader.device, self.job.dataset.ids
         self.order = [ids[i] for i in self.job.order]
         self.position = {name: i for i, name in enumerate(self.order)}
         self.ledger = Ledger.empty(len(self.order), self.job.run.precision)
@@ -205,10 +216,6 @@ class Evaluation:
         evaluation.adopt([without(rows, changed) for rows in pieces if not rows.footer.is_weak])
         return evaluation
 
-    @property
-    def device(self) -> torch.device:
-        return self.loader.device
-
     def adopt(self, pieces: Sequence[Rows]) -> None:
         """Takes over rows that were measured before."""
         self.kept += pieces
@@ -218,14 +225,8 @@ class Evaluation:
     def missing(self) -> list[range]:
         return self.ledger.missing(self.size)
 
-    def finished(self, pictures: int) -> Rows:
-        """Measures what is missing and writes the run's rows. Ctrl-C keeps every finished shard."""
-        self.watcher.began(self.job.run, len(self.order), self.ledger.known)
-        self.advance()
-        return self.joined(pictures)
-
     def advance(self, seconds: float = math.inf) -> None:
-        """Measures what is missing, or as much of it as begins within so many seconds."""
+        """Measures what is missing, or as much of it as begins within so many seconds; Ctrl-C keeps finished shards."""
         fresh: list[Rows] = []
         begun = since = time.perf_counter()
         try:
@@ -302,7 +303,7 @@ class Evaluation:
         if isinstance(fast, FastModel) and (count := fast.overflows()):
             why = f"{count} values left the range of float16"
             self.watcher.note(f"gradients go on in float32: {why}")
-            self.loader.distrust(self.job, why)
+            self.loader.fast.refuse(self.job, why)  # float32 from here on
             self.loader.make_fast(self.job, self.options.speed, self.width.value, self.watcher.note)
             measured = self.width.recovering(work, self.watcher.note)
         return measured

@@ -98,8 +98,8 @@ class FastVersions:
         bound = passes / self._pace(job, width)
         if bound < self._worth(job):
             return bound
-        standing = [self._reference(job, ref, change, width).standing for ref, change in _attacks(job)]
-        return bound * max(standing, default=1.0)
+        unbroken = [self._reference(job, ref, change, width).unbroken for ref, change in _attacks(job)]
+        return bound * max(unbroken, default=1.0)
 
     def _worth(self, job: Job) -> float:
         assert isinstance(job.model, TorchClassifier)

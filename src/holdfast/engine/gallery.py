@@ -48,11 +48,6 @@ def add_pictures(store: Store, job: Job, rows: Rows, device: torch.device, width
         store.add_pictures(job.run.key, _pictures(worst, measured), rows=rows.footer.digest)
 
 
-def lacks_pictures(store: Store, rows: Rows, count: int) -> bool:
-    """Whether a finished run should have pictures and has none, or damaged ones."""
-    return count > 0 and not store.has_pictures(rows.footer.key, rows=rows.footer.digest) and bool(most_wrong(rows, 1))
-
-
 def mend_pictures(
     store: Store, job: Callable[[], Job], rows: Rows, device: torch.device, count: int, note: Callable[[str], None]
 ) -> None:
@@ -60,7 +55,7 @@ def mend_pictures(
 
     `job` gives the run with its model loaded, which is not needed where nothing is missing.
     """
-    if not lacks_pictures(store, rows, count):
+    if not count or store.has_pictures(rows.footer.key, rows=rows.footer.digest) or not most_wrong(rows, 1):
         return
     try:
         add_pictures(store, job(), rows, device, Width(count), count)

@@ -98,11 +98,6 @@ class Job:
     notes: dict[str, str] = field(default_factory=dict)  # for the footer: how the run was made
     probe: Probe = ()  # what the model answers on probe images, where it is code
 
-    @property
-    def is_recorded(self) -> bool:
-        """Whether the model is known from the store alone: enough to look rows up, not to measure."""
-        return isinstance(self.model, RecordedModel)
-
     @cached_property
     def order(self) -> NDArray[np.int64]:
         """Positions of the samples asked for. Only a choice needs the stratified order."""
@@ -259,10 +254,6 @@ class ModelLoader:
             job.model.fast = None
             if self.device.type == "cuda" and any(change.cost.backwards for _, change in job.changes):
                 job.model.fast = self.fast.version(job, speed, width, self.ahead, note)
-
-    def distrust(self, job: Job, why: str) -> None:
-        """The fast version failed in use: this model's gradients stay in float32 from here on."""
-        self.fast.refuse(job, why)
 
     def flags(self, job: Job) -> tuple[Flag, ...]:
         """What the model's check says on this dataset."""

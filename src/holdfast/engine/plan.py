@@ -220,17 +220,12 @@ def _planned(job: Job, store: Store, device: torch.device, paces: dict[str, Pace
     there = {name for rows in [*store.parts(run.key), *store.siblings(job.footer)] for name in rows.ids}
     done = sum(job.dataset.ids[i] in there for i in job.order)
     if run.data not in paces:
-        paces[run.data] = model_pace(job, device)
+        batch = _trial(job, device)
+        width = min(len(batch), Width.for_model(job.model, job.dataset.card, device).value)
+        paces[run.data] = pace_on(job.model, batch.images[:width], device)
     each = paces[run.data].forward * cost.forwards + paces[run.data].backward * cost.backwards
     seconds = (samples - done) * (each + _rendering(job, device))
     return Planned(str(run.model), str(run.scenario), samples, done, cost, seconds)
-
-
-def model_pace(job: Job, device: torch.device) -> Pace:
-    """Times passes through the model on a few real images."""
-    batch = _trial(job, device)
-    width = min(len(batch), Width.for_model(job.model, job.dataset.card, device).value)
-    return pace_on(job.model, batch.images[:width], device)
 
 
 def pace_on(model: Classifier, images: Tensor, device: torch.device) -> Pace:

@@ -131,7 +131,7 @@ class Reference:
     gain: Tensor
 
     @property
-    def standing(self) -> float:
+    def unbroken(self) -> float:
         """The share of the samples that it left unbroken."""
         return float((self.start + self.gain < 0).float().mean())
 
@@ -144,9 +144,9 @@ class References:
     right: float
 
     @property
-    def standing(self) -> float:
+    def unbroken(self) -> float:
         """The share of all samples that the attack has to go on with to its end, as far as short parts can tell."""
-        return self.right * min((part.standing for part in self.parts), default=1.0)
+        return self.right * min((part.unbroken for part in self.parts), default=1.0)
 
 
 def references(model: Classifier, attack: Attack, batch: Batch, width: int) -> References:

@@ -19,7 +19,7 @@ from holdfast.core.table import Table
 from holdfast.core.types import Flag, Score, without_interval
 
 FENCE = 1.5  # interquartile ranges beyond the upper quartile: Tukey's whisker
-FEWEST = 8  # other models: fewer have no quartiles to speak of
+FEWEST = 8  # other models: quartiles of fewer are meaningless
 LEAST = 0.01  # an outlier by less than a point over the whisker is no catastrophe
 
 

@@ -36,7 +36,7 @@ class Strength(NamedTuple):
 
 CLEAN = Strength("", 0.0)
 NORMS = ("l1", "l2", "linf")
-NO_COUNT = "nobody says how many samples the accuracies rest on"
+NO_COUNT = "the number of samples behind the accuracies is not known"
 SAME_THREAT = {"fgsm": "linf", "fast-lpa": "lpips", "lpa": "lpips", "ppgd": "lpips", "lpips": "lpips"}
 
 
@@ -45,7 +45,7 @@ class Battery:
     """A model's accuracy under a set of attacks, beside the best known accuracy under each.
 
     `accuracies` and `best` (the paper's acc*) are fractions, one per entry; NaN where a cell is missing. `n` and
-    `best_n` are the samples every accuracy rests on, 0 where nobody said. `outcomes` are the samples behind each
+    `best_n` are the samples every accuracy rests on, 0 where unknown. `outcomes` are the samples behind each
     accuracy and whether they stay right, where that is known: only it tells how accuracies vary together.
     """
 
@@ -61,7 +61,7 @@ class Battery:
         assert len(self.outcomes) in (0, len(self.entries)), "outcomes of every entry or of none"
         if len(set(self.entries)) != len(self.entries):
             twice = next(name for i, name in enumerate(self.entries) if name in self.entries[:i])
-            raise Misuse(f"`{twice}` stands twice among the attacks")
+            raise Misuse(f"`{twice}` is listed twice among the attacks")
         known = np.concatenate([self.accuracies, self.best])
         known = known[~np.isnan(known)]
         if ((known < 0) | (known > 1)).any():

@@ -34,7 +34,7 @@ def class_name(rows: Rows, label: int) -> str:
 class PerClassAccuracy:
     """Share right among the samples of one class, by number or name; without one, of the class that does worst.
 
-    The worst of several classes has no interval, and `n` counts all samples, for they all had a say in which class is
+    The worst of several classes has no interval, and `n` counts all samples, as all of them decide which class is
     worst; the worst of many classes looks worse than it is, the more so the fewer samples they have.
     """
 

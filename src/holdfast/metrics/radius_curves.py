@@ -71,7 +71,7 @@ def _is_number(value: object) -> bool:
 
 
 def _reaches(rows: Rows, radius: float) -> bool:
-    """Whether the run looked that far: a sample that stands at the largest radius searched may break at the next."""
+    """Whether the run looked that far: a sample unbroken at the largest searched radius may break at the next."""
     searched = searched_radius(rows)
     return searched is None or radius <= searched * (1 + 1e-6)  # a radius may come back from float32
 
@@ -80,7 +80,7 @@ def _check_reach(rows: Rows, radius: float) -> None:
     if not _reaches(rows, radius):
         searched = searched_radius(rows)
         raise HoldfastError(
-            f"run {rows.footer.key} was searched up to radius {searched:g}, what stands at {radius:g} is not known",
+            f"run {rows.footer.key} was searched up to radius {searched:g}, what happens at {radius:g} is not known",
             hint=f"ask for {searched:g} at most, or evaluate a sweep that goes further",
         )
 

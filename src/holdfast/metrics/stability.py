@@ -1,6 +1,6 @@
 """The stability constant of MultiRobustBench: how steeply accuracy falls between attacks of nearly equal difficulty.
 
-It is a largest slope over pairs of attacks, so one near-tie can set it; the pair is always told, and a conditioned
+It is a largest slope over pairs of attacks, so one near-tie can set it; the result names the pair, and a conditioned
 form leaves out the pairs whose difficulties do not differ by more than chance.
 """
 

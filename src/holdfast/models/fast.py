@@ -1,6 +1,6 @@
 """A faster version of a model for gradients: float16 that keeps small perturbations, channels last, norms folded.
 
-Attacks take its gradients and its first opinion on who is broken; the model itself confirms every success in float32.
+Attacks take its gradients and its first opinion; the model itself confirms every success in float32.
 
 A change of 0.1/255 is lost when the pixel is rounded to 8 bits (bfloat16) and coarse at 11 (float16), so the first
 layer stays in float32. Gradients are scaled sample by sample before they go back through float16; what leaves its range
@@ -181,7 +181,7 @@ class FastModel(FastVersion):
 
 
 class Scaling:
-    """What the two ends of one backward pass share: the factor of each sample, and who had a usable gradient."""
+    """What the two ends of one backward pass share: the factor of each sample, and which had a usable gradient."""
 
     def __init__(self, scale: float, out_of_range: Tensor) -> None:
         self.scale, self.out_of_range = scale, out_of_range
@@ -207,7 +207,7 @@ class _ScaleUp(torch.autograd.Function):
 
 
 class _ScaleDown(torch.autograd.Function):
-    """At the images: takes the factor off again, and counts gradients that overflowed on the way."""
+    """At the images: takes the factor off again, and counts gradients that overflowed."""
 
     @staticmethod
     def forward(ctx: Any, images: Tensor, scaling: Scaling) -> Tensor:

@@ -1,4 +1,4 @@
-"""Shares with their intervals on a line from 0 to 100 %, as wide as the place they stand in."""
+"""Shares with their intervals as bars from 0 to 100 %, as wide as their table cell."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class OtherScore(NamedTuple):
 
 
 def bar(score: Score, *, partial: bool, rivals: Sequence[OtherScore] = (), scale: bool = False) -> Markup:
-    """One share with its interval; hollow and dashed when it rests on a part of the samples."""
+    """One share with its interval; hollow and dashed for a part of the samples."""
     middle = 31 if rivals else 9
     height = middle + (26 if scale else 9)
     root = svg.node(None, "svg", role="img", class_="bar partial" if partial else "bar", width="100%", height=height)

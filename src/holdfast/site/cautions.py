@@ -31,7 +31,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Subset:
+class PartialRuns:
     """Runs that rest on the same part of one dataset."""
 
     dataset: str
@@ -49,7 +49,7 @@ class Cautions:
     flags: tuple[Raised, ...]
     failures: tuple[Failure, ...]
     unanswered: int
-    subsets: tuple[Subset, ...]
+    subsets: tuple[PartialRuns, ...]
     unreadable: tuple[str, ...]
     weights: tuple[str, ...]
 
@@ -104,13 +104,13 @@ def _failures(runs: Sequence[MeasuredRun]) -> tuple[Failure, ...]:
     return tuple(sorted(failures, key=lambda one: (-one.samples, one.reason)))
 
 
-def _subsets(runs: Sequence[MeasuredRun]) -> tuple[Subset, ...]:
+def _subsets(runs: Sequence[MeasuredRun]) -> tuple[PartialRuns, ...]:
     met: dict[tuple[str, int, int, str], list[str]] = {}
     for run in runs:
         footer = run.footer
         if footer.is_partial:
             met.setdefault((footer.dataset, footer.n, footer.population, footer.selection), []).append(run.label)
-    return tuple(Subset(*key, tuple(labels)) for key, labels in met.items())
+    return tuple(PartialRuns(*key, tuple(labels)) for key, labels in met.items())
 
 
 def _title(run: MeasuredRun) -> str:

@@ -1,4 +1,4 @@
-"""Which run speaks for a kind of change: for attacks one at a stated radius, never simply the hardest there is."""
+"""The headline run of each kind of change: for attacks one at a stated radius, not the hardest that was measured."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ATTACKED = ("attacked", "both")
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The run that speaks for a group, and why its radius does; `alike` counts the runs it is the lowest of."""
+    """The headline run of a group, and why it has this radius; `alike` counts the runs it is the lowest of."""
 
     run: MeasuredRun
     threat: str = ""
@@ -26,7 +26,7 @@ class Headline:
 
 
 def headline(runs: Sequence[MeasuredRun], group: str) -> Headline | None:
-    """The run that speaks for a group.
+    """The headline run of a group.
 
     Of attacks, one at the radius the model was trained for, else at the one that suites state for the dataset; where
     several attacks share threat and radius, the one that leaves least. Of corruptions the one that leaves least; of

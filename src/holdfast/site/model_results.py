@@ -1,4 +1,4 @@
-"""What a store says of one model: every run scored, set against the undisturbed one and beside other models."""
+"""The results of one model in a store: every run scored, compared with the undisturbed run and with other models."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class MeasuredRun:
     """One run of the model, or one radius of a run that searched over radii.
 
     `difference` is against the undisturbed run, on the samples both hold; `kept` is the share of the samples right
-    there that stay right; `dominant` the class into which wrong answers fall, if they do; `predictions` the rows of a
-    corrupted run without their logits, to average over runs.
+    there that stay right; `dominant` the class that wrong predictions name most, if one dominates; `predictions` the
+    rows of a corrupted run without their logits, to average over runs.
     """
 
     label: str
@@ -118,7 +118,7 @@ class ModelResults:
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The other models met on the way, most runs in common first."""
+        """The other models with runs under the same scenarios, most runs in common first."""
         met = Counter(other.footer.model for run in self.runs for other in run.beside)
         return tuple(sorted(met, key=lambda name: (-met[name], name)))
 
@@ -174,7 +174,7 @@ def model_results(store: Store, model: str, *, beside: Collection[str] | None = 
 
 
 class _RowCache:
-    """Rows of a store, the last few kept; what cannot be read is kept to be told, once."""
+    """Reads rows and keeps the last few; `problems` says once what cannot be read."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -234,7 +234,7 @@ def _predictions(rows: Rows) -> Rows:
 
 
 def _picture_label(label: str, footer: Footer) -> str:
-    """Of a search over radii every sample stands at its own."""
+    """In a search over radii every sample has its own radius, so the label names none."""
     is_search = bool(footer.changes) and SEARCHED in footer.changes[-1].args
     return change_text(footer, without=StrengthAxis(len(footer.changes) - 1, "radius")) if is_search else label
 

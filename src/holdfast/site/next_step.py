@@ -178,7 +178,7 @@ def _command(suggested: SuggestedRun, results: ModelResults, footer: Footer) -> 
 
 
 def _in_python(suggested: SuggestedRun, results: ModelResults, footer: Footer) -> str:
-    """A module that lives in somebody's program has no name on the command line."""
+    """A live module has no name on the command line, so the command is Python."""
     part = load_suite(GENERAL, dataset=footer.dataset).only([suggested.part]) if suggested.part else ()
     scenarios = [*suggested.scenarios, *part] or [footer.dataset]
     given = "" if results.store in ("", DEFAULT_STORE) else f", store={json.dumps(results.store)}"

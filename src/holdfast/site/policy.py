@@ -1,6 +1,6 @@
 """What a page may load and run: the Content-Security-Policy of reports, of the site, and of its server.
 
-Nothing inline runs but what stands here by its digest; the libraries set styles through the DOM, which needs no leave.
+Inline code runs only if its digest is listed here; libraries set styles through the DOM, which policies allow.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def library_styles() -> str:
 
 @cache
 def report_style() -> str:
-    """What stands between the style tags of a report."""
+    """The text between the style tags of a report."""
     return f"\n{(TEMPLATES / 'page.css').read_text(encoding='utf-8')}\n"
 
 
@@ -75,7 +75,7 @@ def site_policy() -> str:
 
 @cache
 def server_policy() -> str:
-    """Both kinds of page, as the server's header has it; what stands in a page restricts it further."""
+    """Both kinds of page, as the server's header has it; the policy inside a page restricts it further."""
     return (
         f"default-src 'self' data: blob:; script-src 'self' {csp_hash(report_script())}; "
         f"style-src 'self' {csp_hash(report_style())} {library_styles()}; "

@@ -27,14 +27,14 @@ from holdfast.store.store import Store
 
 
 class BoardRank(NamedTuple):
-    """A board that the model is on, as its report links to it, and where it stands there."""
+    """A board that lists the model, as the report links to it, with the rank of the model there."""
 
     title: str
     href: str
     standing: str
 
     def seen_from(self, root: str) -> BoardRank:
-        """The same place from another folder of the site."""
+        """The same link from another folder of the site."""
         return self._replace(href=root + self.href.removeprefix("../"))
 
 
@@ -50,7 +50,7 @@ def write_report(store: Store, model: str, out: Path, *, title: str | None = Non
     except OSError as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-        raise HoldfastError(f"cannot write {path}: {error.strerror}", hint="choose another place with --out") from error
+        raise HoldfastError(f"cannot write {path}: {error.strerror}", hint="choose another path with --out") from error
     return path
 
 
@@ -67,7 +67,7 @@ def report_html(
     `places` makes it a page of a site, with links to its boards; `beside` are the models to compare with, all if None.
     """
     results = model_results(store, model, beside=beside)
-    if board_ranks is not None:  # pages for others: where the rows lie here is nothing to them
+    if board_ranks is not None:  # a published page does not show local paths
         results = replace(results, store="")
     shown = page(results, title=title)
     return (
@@ -111,6 +111,6 @@ def template_environment() -> jinja2.Environment:
 
 
 def _ticked(text: str) -> Markup:
-    """Text in which what stands between backticks is code."""
+    """Text with the parts between backticks set as code."""
     parts = str(text).split("`")
     return Markup("").join(Markup("<code>{}</code>").format(one) if i % 2 else one for i, one in enumerate(parts))

@@ -1,4 +1,4 @@
-"""What the runs on a dataset come to, in plain words."""
+"""The verdict on a model: one claim and its reasons, from the runs on one dataset."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class Pages:
             except (Exception, SystemExit) as error:  # noqa: BLE001 - code of plug-ins runs here too
                 now = error.problem if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
                 if now != last and not self._stop.is_set():
-                    with contextlib.suppress(Exception):  # nobody may be listening any more
+                    with contextlib.suppress(Exception):  # the terminal may be closed
                         say(f"the pages stay as they were: {now}")
                 last = now
 
@@ -133,7 +133,7 @@ def server(pages: Pages, *, host: str = "127.0.0.1", port: int = 8000) -> Thread
         daemon_threads = True
 
         def handle_error(self, request: Any, client_address: Any) -> None:
-            """A reader who leaves early is none of our concern."""
+            """A browser that closes the connection early is no error."""
 
     try:
         return Server((host, port), Handler)

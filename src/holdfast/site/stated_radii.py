@@ -1,4 +1,4 @@
-"""Which attack speaks for a model: at the radius it was trained for, else at the one that suites state."""
+"""The radii that reports use: the one a model was trained for, else the one that suites state."""
 
 from __future__ import annotations
 
@@ -111,9 +111,9 @@ def _radii(scenarios: Sequence[str], dataset: str) -> dict[str, set[float]]:
 
 
 def rank(threat: str) -> tuple[int, str]:
-    """Where a threat stands in a list: linf, l2, l1, then the others by name."""
+    """The order of threats in a list: linf, l2, l1, then the others by name."""
     order = ("linf", "l2", "l1")
-    assert set(order) == set(NORMS), "every norm has its place"
+    assert set(order) == set(NORMS), "every norm is in the order"
     return (order.index(threat), "") if threat in order else (len(order), threat)
 
 

@@ -54,12 +54,12 @@ def path(points: Iterable[tuple[float, float]]) -> str:
 
 
 def markup(root: ET.Element) -> Markup:
-    """The drawing as HTML that may stand in a page."""
+    """The drawing as HTML."""
     return Markup(ET.tostring(root, encoding="unicode"))
 
 
 def spread_apart(ideal: Sequence[float], *, gap: float, low: float, high: float) -> list[float]:
-    """The nearest places (least squares) to those wanted, in the same order, `gap` apart, from `low` to `high`."""
+    """The positions nearest to `ideal` (least squares), in the same order, `gap` apart, from `low` to `high`."""
     if not ideal:
         return []
     order = sorted(range(len(ideal)), key=lambda i: ideal[i])

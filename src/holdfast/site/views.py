@@ -78,8 +78,8 @@ def identity(footer: Footer) -> tuple[str, str, str, str]:
 def rows_at(rows: Rows, view: View) -> Rows:
     """The rows as they would be at the view's radius.
 
-    A sample that stands at the radius counts as right, one that fell at it or below keeps the wrong answer it gave
-    when it fell. Ranks are known at that radius alone, so there are none.
+    A sample that no radius up to this one breaks counts as right; one that was broken keeps its wrong prediction.
+    Ranks are known at that radius alone, so there are none.
     """
     if view.radius is None:
         return rows

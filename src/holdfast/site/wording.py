@@ -66,7 +66,7 @@ def basis(footer: Footer) -> str:
 
 
 def with_interval(score: Score, footer: Footer) -> str:
-    """`90.0 to 92.3, 2,000 samples`: what stands in brackets behind a share."""
+    """`90.0 to 92.3, 2,000 samples`: the text in brackets behind a share."""
     return f"{interval_text(score)}, {basis(footer)}"
 
 

@@ -26,7 +26,7 @@ from holdfast.trends.spaces import PROBIT, Floats, inside
 Method = Literal["aline-d", "aline-s"]
 ON_THE_LINE = 0.95  # arXiv:2206.13089 predicts where agreement has an R² above this
 FEWEST = 5  # models, for an interval: ten pairs
-SHARED = 0.85  # share of errors in common beyond which agreement hardly tells right from wrong
+SHARED = 0.85  # share of errors in common beyond which agreement does not tell right from wrong
 DRAWS = 500
 
 
@@ -146,7 +146,7 @@ def _refused(line: AgreementLine, models: int, depends: Dependence) -> str:
     if depends.shared > SHARED:
         return (
             f"{percent(depends.shared, 0)} % of the errors are shared, with the same wrong answer: "
-            "agreement hardly tells right from wrong"
+            "agreement does not tell right from wrong"
         )
     return ""
 

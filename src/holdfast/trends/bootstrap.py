@@ -1,4 +1,4 @@
-"""Many refits at once: models or samples drawn again, every fit solved in the same few matrix products."""
+"""Many refits at once: models or samples are resampled, and all fits are solved in a few matrix products."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def fit_planes(x: Floats, y: Floats, weights: Floats) -> Floats:
 def correlations(x: Floats, y: Floats, weights: Floats | None = None) -> Floats:
     """Pearson's r of the columns of x with those of y for each row of weights, over the models that have both.
 
-    x and y are (models, columns), or (models, 1) for one against all; NaN where either hardly varies.
+    x and y are (models, columns), or (models, 1) for one against all; NaN where either does not vary.
     """
     x, y = np.broadcast_arrays(x, y)
     weights = np.ones((1, len(y))) if weights is None else weights

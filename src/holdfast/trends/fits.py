@@ -23,7 +23,7 @@ from holdfast.core.types import Score, without_interval
 from holdfast.trends.spaces import LOGIT, Floats, Space, fractions, on_edge, space_of
 
 ZeroPolicy = Literal["piecewise", "clip", "drop"]
-FEWEST = 10  # models: through fewer a line is hardly known
+FEWEST = 10  # models: through fewer a line is uncertain
 WEAK = 0.25  # R² below which x says little about y
 CHANCE = 0.05  # how often models without any relation may reach this R²
 
@@ -242,7 +242,7 @@ def cautions(n: int, r2: float, k: int = 1) -> tuple[str, ...]:
     what = "line" if k == 1 else "plane"
     texts = []
     if n < FEWEST:
-        texts.append(f"fitted on {n} models: fewer than {FEWEST} hardly determine a {what}")
+        texts.append(f"fitted on {n} models: fewer than {FEWEST} do not determine a {what}")
     if np.isnan(r2):
         texts.append(f"R² is not defined: the scores to explain do not vary, and the {what} says nothing")
     elif r2 < near_zero(n, k):

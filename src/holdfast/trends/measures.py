@@ -1,4 +1,4 @@
-"""Scores over many models by name: what a line promises at most, and how well one score explains another."""
+"""Metrics over many models: upper limit and slope of a line, effective robustness, Pearson's r and R²."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model against a line it was not fitted on: what was expected, within what, and what came."""
+"""A model against a line it was not fitted on: the expected score, its interval, and the measured score."""
 
 from __future__ import annotations
 

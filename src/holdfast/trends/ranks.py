@@ -1,4 +1,4 @@
-"""Which places of a ranking are decided, and which are a matter of the samples drawn."""
+"""Ranks with intervals: which ranks the samples decide, and which are chance."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from holdfast.core.types import Score, without_interval
 from holdfast.trends.shared_predictions import HasPredictions, side_by_side
 from holdfast.trends.spaces import Floats
 
-NO_COUNT = "nobody says how many samples the scores rest on"
+NO_COUNT = "the number of samples behind the scores is not known"
 AT_ONCE = 4_000_000  # pairs of models held in memory
 
 
 class Rank(NamedTuple):
-    """A model's place (1 is best; equal scores share the better place), with its interval over samples."""
+    """A model's rank (1 is best; equal scores share the better rank), with its interval over samples."""
 
     model: str
     score: float
@@ -34,9 +34,9 @@ class Rank(NamedTuple):
 def rank_intervals(
     models: Sequence[str], correct: NDArray[np.bool_], *, confidence: float = CONFIDENCE
 ) -> tuple[Rank, ...]:
-    """Places by accuracy, from answers (models, samples) to the same samples.
+    """Ranks by accuracy, from predictions (models, samples) on the same samples.
 
-    A model stands behind every model that is better than it beyond chance (McNemar, continuity corrected, over all
+    A model ranks behind every model that is better than it beyond chance (McNemar, continuity corrected, over all
     pairs of the model together), and before every one that is worse; what lies between is its interval. Pairing keeps
     what models have in common: an image that all get wrong moves no place.
     """

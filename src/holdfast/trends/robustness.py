@@ -1,4 +1,4 @@
-"""Robustness beyond what accuracy explains, and what a line promises at most."""
+"""Effective robustness (beyond what accuracy explains), conversion rate and upper limit of a line."""
 
 from __future__ import annotations
 

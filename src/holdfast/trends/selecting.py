@@ -1,4 +1,4 @@
-"""Which models a line is fitted on, from words: names, patterns, facts and cuts.
+"""Which models a line is fitted on, as options write it: names, patterns, facts and cuts.
 
 resnet50                              a model, by its name
 *subsample*                           every model whose name fits, in upper or lower case
@@ -55,7 +55,7 @@ CHOSEN_AS = {
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """One selector over the models of a table: whom it holds for, and what kind it is."""
+    """One selector over the models of a table: the models it holds for, and its kind."""
 
     text: str
     kind: str
@@ -124,7 +124,7 @@ def selector(table: Table, text: str) -> Selector:
 
 
 def _meant(table: Table, text: str) -> str:
-    """What somebody may have meant by a name that no model has: a fact of this value, or a model that is called so."""
+    """A hint for a name that no model has: a fact with this value, or a model with a similar name."""
     facts = (f"{name}={value}" for model in table.models for name, value in table.facts.get(model, {}).items())
     match = next((fact for fact in facts if fact.lower().endswith(f"={text.lower()}")), None)
     if match is not None:
@@ -202,7 +202,7 @@ def _notes(table: Table, selected: Sequence[Selector], excluded: Sequence[Select
     for name in dict.fromkeys(each.fact.rstrip("!=") for each in (*selected, *excluded) if each.kind == "fact"):
         without = sum(not table.fact(model, name) for model in table.models)
         if without:
-            notes.append(f"{without} of {len(table.models)} models have no `{name}`: nobody said whether they belong")
+            notes.append(f"{without} of {len(table.models)} models have no `{name}`: whether they belong is not known")
     notes += [f"`{each.text}` fits no model" for each in excluded if not each.holds.any()]
     return tuple(notes)
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from holdfast.attacks import search as module
+from holdfast.attacks.active_set import ActiveSet
 from holdfast.attacks.asked_model import AskedModel
 from holdfast.attacks.objectives import margin
 from holdfast.attacks.replay import Replays
@@ -257,7 +258,7 @@ def test_a_block_of_queries_asks_nothing_of_the_device(norm: str, monkeypatch: p
     attack = registry.build(registry.bind("attack", f"square-{norm}:queries=20"))
     batch = Batch(torch.rand(4, 1, 8, 8), torch.zeros(4, dtype=torch.int64), tuple("abcd"))
     noise, radius, model = Noise.of(0, batch.ids), torch.full((4,), 0.2), AskedModel(bright(2.0), attack)
-    loop = module._SearchLoop(attack, model, batch, noise, radius, 4, None)
+    loop = module._SearchLoop(attack, ActiveSet(attack, model, batch, noise, radius, 4, None, BLOCK))
     samples = loop.started(torch.arange(4), torch.zeros(4, dtype=torch.int64))
     loop.drops_broken = False
     loop.draw(samples)

@@ -17,13 +17,12 @@ from torch import Tensor
 from holdfast.core.noise import Noise
 from holdfast.core.types import Changed
 from holdfast.corruptions import photographs
-from holdfast.corruptions.edges import distances, edges, equalised
 from holdfast.corruptions.elastic_transform import ElasticTransform, Rubber, square
 from holdfast.corruptions.fog import Cloud, Fog
 from holdfast.corruptions.frost import Frost
 from holdfast.corruptions.saturate import Dye, Saturate
 from holdfast.corruptions.snow import Flakes, Snow
-from holdfast.corruptions.spatter import MUD, WATER, Spatter
+from holdfast.corruptions.spatter import MUD, WATER, Spatter, distances, edges, equalised
 
 Corrupt = Callable[..., Changed]
 Pictures = Callable[..., Tensor]

@@ -194,7 +194,7 @@ def test_areas_of_runs_searched_to_different_radii_are_compared_up_to_one(
     assert same.remark([near, far]) == ""
     assert same(near).value == pytest.approx(same(far).value) == pytest.approx(0.75)  # type: ignore[union-attr]
     assert AreaUnderRadiusCurve(radius=0.4)(near) is None
-    with pytest.raises(HoldfastError, match=r"searched up to radius 0\.2, what stands at 0\.4 is not known"):
+    with pytest.raises(HoldfastError, match=r"searched up to radius 0\.2, what happens at 0\.4 is not known"):
         accuracies_at(near, "a", [0.4])
     with pytest.raises(Misuse, match="more than zero and finite"):
         AreaUnderRadiusCurve(radius=math.inf)

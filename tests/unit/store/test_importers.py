@@ -143,6 +143,19 @@ def test_the_best_single_attack_accuracies_are_a_row_of_their_own(tmp_path: Path
     assert json.loads(scores.table.fact("Mine", "attacks_used")) == {"L2": 0.5}
 
 
+def test_the_files_of_the_public_site_are_read_as_they_are(tmp_path: Path) -> None:
+    """A checkout of the site: JavaScript with single quotes and fractions, in a folder `data`."""
+    (tmp_path / "data").mkdir()
+    text = json.dumps(DEFENCES).replace('"', "'").replace("'L2': 0.5", "'L2': 128/256")
+    (tmp_path / "data" / "def_accs.js").write_text(f"var defense_data = {text}\n")
+    (tmp_path / "data" / "ata_accs.js").write_text("var ata_accs = {'NoAttack': 94.2, 'L2': {'0.5': 70, '1.0': 50}};")
+    for path in (tmp_path, tmp_path / "data", tmp_path / "data" / "def_accs.js"):
+        scores = only("multirobustbench", path)
+        assert cell(scores, "acc*", "L2/0.5") == 0.7
+        assert cell(scores, "Mine", "L2/1.0") == 0.3
+        assert json.loads(scores.table.fact("Mine", "attacks_used")) == {"L2": 0.5}
+
+
 def test_a_leaderboard_takes_dataset_and_threat_from_its_name(tmp_path: Path) -> None:
     scores = only("oodrobustbench", board(tmp_path))
     assert scores.benchmark == "oodrobustbench-cifar10-linf"

@@ -80,7 +80,7 @@ def test_a_selector_that_cannot_be_says_why(text: str, problem: str, hint: str) 
 
 def test_models_without_a_fact_are_told() -> None:
     assert fit_set(five(), ["type=STANDARD"]).notes == (
-        "1 of 5 models have no `type`: nobody said whether they belong",
+        "1 of 5 models have no `type`: whether they belong is not known",
     )
     assert fit_set(five(), [], ["*subsample*"]).notes == ("`*subsample*` fits no model",)
     bare = table({("a", "x"): 0.5, ("b", "x"): 0.6})
@@ -117,7 +117,7 @@ def line_of(n: int, noise: float, seed: int = 0) -> Table:
 def test_few_models_and_little_explained_are_said_in_words() -> None:
     assert fit(line_of(40, 0.01), "y", "x").cautions == ()
     (few,) = fit(line_of(FEWEST - 1, 0.001), "y", "x").cautions
-    assert few == "fitted on 9 models: fewer than 10 hardly determine a line"
+    assert few == "fitted on 9 models: fewer than 10 do not determine a line"
     (chance,) = fit(line_of(40, 1), "y", "x", space="linear").cautions
     assert "is near 0 for 40 models: the line explains little, and may be chance" in chance
     assert fit(line_of(5, 1), "y", "x").record()["cautions"]

@@ -62,14 +62,7 @@ class LpipsAttack(Attack):
         )
 
     def attempt(
-        self,
-        model: Classifier,
-        batch: Batch,
-        noise: Noise,
-        radius: Tensor,
-        *,
-        width: int,
-        first: Tensor | None = None,
+        self, model: Classifier, batch: Batch, noise: Noise, radius: Tensor, *, width: int, first: Tensor | None = None
     ) -> AttackResult:
         network, counts = network_for(self.network, model, batch.images), PassCounts(noise)
         ball = LpipsBall(network, width=width, counts=counts)

@@ -67,7 +67,7 @@ class LpipsBall(Threat):
 
     The variable is the perturbation, kept in the box. `conjugate`: iterations to find the steepest ascent in the
     network's own metric. At most `width` samples pass through the network at once; passes are added to `counts`.
-    A projection looks who is still outside, on a GPU too: a pass through a network costs more than the wait.
+    A projection asks which samples are still outside, on a GPU too: a pass through a network costs more than the wait.
     """
 
     name: ClassVar[str] = "lpips"
@@ -129,7 +129,7 @@ class LpipsBall(Threat):
             self.counts.backwards[props["row"]] += backwards
 
     def project(self, scene: Scene, variable: Tensor) -> Tensor:
-        """Newton steps on the distance, then halvings of the way back to the clean image for those still outside.
+        """Newton steps on the distance, then halvings of the distance to the clean image for those still outside.
 
         Always a point inside; what is inside already stays where it is.
         """
@@ -157,7 +157,7 @@ class LpipsBall(Threat):
         return result
 
     def _halved(self, scene: Scene, variable: Tensor) -> Tensor:
-        """The farthest point found inside on the way from the clean image to the variable."""
+        """The farthest point found inside on the line from the clean image to the variable."""
         inside, outside = torch.zeros_like(scene.radius), torch.ones_like(scene.radius)
         share = outside
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""AlexNet, the usual judge of LPIPS, in its layouts for ImageNet and for CIFAR; weights come from public files.
+"""AlexNet, which LPIPS is usually measured with, in its layouts for ImageNet and CIFAR; weights come from public files.
 
 `alexnet` is torchvision's `alexnet` (keys `features.0.weight`, …), `alexnet-cifar` the network of perceptual-advex (the
 same keys behind `model.`, in an entry `model` of the file). The classifier's weights in such files are not needed.

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.objectives import Objective, cross_entropy, dlr, lead, targeted_dlr
-from holdfast.attacks.recipes.automatic import Automatic
-from holdfast.attacks.recipes.sparse import Sparse
+from holdfast.attacks.recipes.automatic import Automatic, Sparse
 from holdfast.attacks.steps import Step
 from holdfast.attacks.threats.balls import L1, NORMS, Ball
 from holdfast.core.errors import Misuse

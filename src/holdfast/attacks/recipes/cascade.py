@@ -50,14 +50,7 @@ class Cascade(Attack):
         return Cost(sum(cost.forwards for cost in costs) + checks, sum(cost.backwards for cost in costs))
 
     def attempt(
-        self,
-        model: Classifier,
-        batch: Batch,
-        noise: Noise,
-        radius: Tensor,
-        *,
-        width: int,
-        first: Tensor | None = None,
+        self, model: Classifier, batch: Batch, noise: Noise, radius: Tensor, *, width: int, first: Tensor | None = None
     ) -> AttackResult:
         """`first` is for the first of the attacks, the others begin as they do."""
         left = torch.arange(len(batch), device=batch.images.device)

@@ -82,7 +82,7 @@ class AlongBoundary:
 
 
 def _nearest_plane(point: Point) -> tuple[Tensor, Tensor]:
-    """How far the objective stands above zero, and its gradient, for the class whose boundary seems nearest."""
+    """How far the objective is above zero, and its gradient, for the class whose boundary seems nearest."""
     if point.loss.dim() == 1:
         return point.loss, point.gradient.flatten(1)
     gradient = point.gradient.flatten(2)

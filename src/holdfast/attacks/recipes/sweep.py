@@ -67,7 +67,7 @@ class Sweep(Attack):
 class _Probes:
     """A batch between two indices of the grid: not broken at `low`, broken at `high`.
 
-    Index 0 is no attack, 1 … m are the radii, m + 1 stands for none of them.
+    Index 0 is no attack, 1 … m are the radii, m + 1 means none of them.
     """
 
     def __init__(self, how: Sweep, model: Classifier, batch: Batch, noise: Noise, width: int) -> None:
@@ -113,7 +113,7 @@ class _Probes:
         return self._finished()
 
     def exhausted(self, searched: AttackResult) -> AttackResult:
-        """Every radius for every sample that is right; what was searched stands beside it."""
+        """Every radius for every sample that is right; its thresholds are compared with the searched ones."""
         right = (self.high > 0).nonzero().squeeze(1)
         broken = torch.zeros(len(self.batch), len(self.how.radii), dtype=torch.bool, device=self.grid.device)
         for i in range(len(self.how.radii), 0, -1):
@@ -156,7 +156,7 @@ class _Probes:
         return self.last[rows] * wide(self.grid[level] / self.reached[rows], self.last)
 
     def _note(self, rows: Tensor, level: Tensor, result: AttackResult) -> None:
-        """Keeps the image of the smallest success, and for who has none that of the largest radius so far."""
+        """Keeps the image of the smallest success, or where there is none that of the largest radius so far."""
         whole = self.whole
         better = result.broken | ~whole.broken[rows]
         taken = rows[better]

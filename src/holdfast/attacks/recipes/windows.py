@@ -89,7 +89,7 @@ class Stamps(NamedTuple):
     extent: tuple[int, int]
 
     def keys(self, level: Tensor, turned: Tensor, row: Tensor, column: Tensor) -> Tensor:
-        """What stands for a bump whose window begins there."""
+        """The key of a bump whose window begins there."""
         height, width = self.extent
         return (((level * 2 + turned) * 2 + 1) * height - row) * 2 * width + width - column
 
@@ -111,7 +111,7 @@ def _schedule(sides: Sides, height: int, width: int, device: str) -> Schedule:
 
 @functools.cache  # kept for good: recorded steps know it by its place in memory
 def _stamps(sides: tuple[int, ...], height: int, width: int, device: str, power: int, fall: int) -> Stamps:
-    """Each bump stands in the middle of a field of zeros four times the image: any crop of its size is a placement."""
+    """Each bump lies in the middle of a field of zeros four times the image: any crop of its size is a placement."""
     table = torch.zeros(len(sides), 2, 2 * height, 2 * width)
     for level, side in enumerate(sides):
         table[level, :, height : height + side, width : width + side] = bump(side, power=power, fall=fall)

@@ -111,8 +111,7 @@ class L2(Ball):
     def norm(self, change: Tensor) -> Tensor:
         return length(change)
 
-    def nearest(self, change: Tensor, radius: Tensor, low: Tensor, high: Tensor) -> Tensor:
-        return nearest_in_l2(change, radius, low, high)
+    nearest = staticmethod(nearest_in_l2)
 
     def spread(
         self, shape: Sequence[int], radius: Tensor, noise: Noise, draw: Tensor, *, border: bool = False
@@ -158,8 +157,7 @@ class L1(Ball):
         spare = -noise.uniform("start length", (), draw=draw).log()
         return sign * magnitude * wide(radius / (magnitude.flatten(1).sum(1) + spare), magnitude)
 
-    def nearest(self, change: Tensor, radius: Tensor, low: Tensor, high: Tensor) -> Tensor:
-        return nearest_in_l1(change, radius, low, high)
+    nearest = staticmethod(nearest_in_l1)
 
     def ascent(self, scene: Scene, variable: Tensor, gradient: Tensor) -> Tensor:
         return self.steepest(gradient * movable(scene, variable, gradient))
@@ -167,8 +165,7 @@ class L1(Ball):
     def steepest(self, gradient: Tensor) -> Tensor:
         return sparse_ascent(gradient, torch.full((len(gradient),), self.share, device=gradient.device))
 
-    def farthest(self, gradient: Tensor, radius: Tensor, low: Tensor, high: Tensor) -> Tensor:
-        return farthest_in_l1(gradient, radius, low, high)
+    farthest = staticmethod(farthest_in_l1)
 
 
 class Norm(NamedTuple):

@@ -1,4 +1,4 @@
-"""A price on rough grids: what a field of flows or colours pays for neighbours that differ."""
+"""A penalty on grids of flows or colours whose neighbours differ."""
 
 from __future__ import annotations
 

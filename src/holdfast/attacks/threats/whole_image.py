@@ -63,7 +63,7 @@ class WholeImage(Latent):
 def register_whole_image(
     name: str, threat: WholeImage, default: float, *, summary: str, units: str, start: str = ""
 ) -> None:
-    """Registers the attack that turns these dials, with a radius from the middle of the published grid."""
+    """Registers the attack that changes these numbers, with a radius from the middle of the published grid."""
 
     def whole_image(*, radius: float = default, steps: int = 20, restarts: int = 1) -> GradientAttack:
         step = Steepest(2.0 / max(steps - 2, 1))

@@ -82,7 +82,7 @@
   // in words, why to read a fit with care; `weak` has the R² below which it is near 0, by the number of models
   function cautions(fit, what, weak) {
     const said = [];
-    if (fit.n < 10) said.push(`Fitted on ${fit.n} models: fewer than 10 hardly determine a ${what}.`);
+    if (fit.n < 10) said.push(`Fitted on ${fit.n} models: fewer than 10 do not determine a ${what}.`);
     if (!isNumber(fit.r2)) said.push(`The scores to explain do not vary: the ${what} says nothing.`);
     else if (fit.r2 < (weak?.[fit.n] ?? 0)) said.push(`R² is near 0: the ${what} explains little.`);
     return said;

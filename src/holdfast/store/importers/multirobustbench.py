@@ -1,6 +1,7 @@
-"""MultiRobustBench: accuracy of defences under attacks of rising strength, from the JSON of its leaderboard.
+"""MultiRobustBench: accuracy of defences under attacks of rising strength, from the files of its leaderboard.
 
-Source: arXiv:2302.10980. A setting is `Attack/strength`, `NoAttack` without one. Where `ata_accs.json` lies beside, its
+Source: arXiv:2302.10980. Reads `def_accs.js` as the site has it, from a checkout, its folder `data` or the file itself,
+or the same as JSON. A setting is `Attack/strength`, `NoAttack` without one. Where `ata_accs.js` lies beside, its
 accuracies (ResNet-18s trained on the attack itself) are the row `acc*`.
 """
 
@@ -11,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.core.table import table
+from holdfast.store.js_data import js_data
 from holdfast.store.scores import Imported, Scores
-from holdfast.store.source_files import BadFile, ScoreCells, beside, one_file, opened, share_from_percent
+from holdfast.store.source_files import BadFile, ScoreCells, Source, beside, one_file, opened, share_from_percent
 
 NAME = "multirobustbench"
 BEST = "acc*"
@@ -26,28 +28,33 @@ DETAILS = {
 
 
 def read_multirobustbench(path: Path) -> Imported:
-    source = opened(one_file(path, "def_accs.json", "def_accs.json"))
-    content = source.json()
+    folder = path / "data" if (path / "data").is_dir() else path
+    source = opened(one_file(folder, "def_accs.js*", "def_accs.js"))
+    content = _content(source)
     if not isinstance(content, dict) or not content:
-        raise BadFile(f"{source.path} holds no defences", hint="give the path of def_accs.json")
+        raise BadFile(f"{source.path} holds no defences", hint="give the path of def_accs.js")
     cells = ScoreCells(source.path)
     for model, entry in content.items():
         if not isinstance(entry, dict) or "Accuracies" not in entry:
-            raise BadFile(f"{source.path} has no `Accuracies` of `{model}`", hint="give the path of def_accs.json")
+            raise BadFile(f"{source.path} has no `Accuracies` of `{model}`", hint="give the path of def_accs.js")
         details = entry.get("Details", {})
         facts = {ours: str(details[theirs]) for theirs, ours in DETAILS.items() if details.get(theirs) is not None}
         cells.model(model, facts | {"attacks_used": json.dumps(details.get("Attacks Used", {}))})
         _add(cells, model, entry["Accuracies"])
     origin = source.origin(NAME)
     said = [str(origin)]
-    best = beside(source.path, "ata_accs.json")
+    best = beside(source.path, f"ata_accs{source.path.suffix}")
     if best is not None:
         reference = opened(best)
         cells.model(BEST, {"type": "reference", "architecture": "ResNet-18"})
-        _add(cells, BEST, reference.json())
+        _add(cells, BEST, _content(reference))
         said.append(f"acc*: {reference.origin(NAME)}")
     imported = table(cells.values, facts=cells.facts, source="; ".join(said))
     return Imported((Scores(NAME, imported, dict.fromkeys(imported.settings, "percent"), origin),))
+
+
+def _content(source: Source) -> Any:
+    return js_data(source.text()) if source.path.suffix == ".js" else source.json()
 
 
 def _add(cells: ScoreCells, model: str, accuracies: Any) -> None:

@@ -1,0 +1,147 @@
+"""Data in a JavaScript file, such as `var accuracies = {'linf': 8/255}`: read, never run."""
+
+from __future__ import annotations
+
+import re
+
+from holdfast.core.errors import HoldfastError
+
+MOST_DEPTH = 100
+CONSTANTS = {"true": True, "false": False, "null": None, "undefined": None}
+ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0", "\n": ""}
+SPACE = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+ASSIGNED = re.compile(r"(?:export\s+default|(?:export\s+)?(?:var|let|const)\s+[\w$]+\s*=|module\.exports\s*=)")
+NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+WORD = re.compile(r"[A-Za-z_$][\w$]*")
+TEXT = re.compile(r"'((?:[^'\\\n]|\\.)*)'|\"((?:[^\"\\\n]|\\.)*)\"|`((?:[^`\\$]|\\.)*)`", re.DOTALL)
+ESCAPE = re.compile(r"\\(?:u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
+
+
+def js_data(text: str) -> object:
+    """The one value that a file assigns or exports: objects, lists, texts, numbers, fractions such as 8/255."""
+    reader = _Reader(text)
+    value = reader.assigned()
+    reader.end()
+    return value
+
+
+class _Reader:
+    """A position in the text, and what can be read from there."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.at, self.depth = text, 0, 0
+
+    def assigned(self) -> object:
+        self._space()
+        match = ASSIGNED.match(self.text, self.at)
+        self.at = match.end() if match else self.at
+        return self.value()
+
+    def end(self) -> None:
+        while self._next() == ";":
+            self.at += 1
+        if self.at < len(self.text):
+            raise self._wrong("more than one value")
+
+    def value(self) -> object:
+        sign = self._next()
+        if sign in ("{", "["):
+            self.depth += 1
+            if self.depth > MOST_DEPTH:
+                raise self._wrong(f"more than {MOST_DEPTH} brackets inside each other")
+            value = self._object() if sign == "{" else self._list()
+            self.depth -= 1
+            return value
+        if sign in ("'", '"', "`"):
+            return self._string()
+        if match := NUMBER.match(self.text, self.at):
+            return self._number(match)
+        match = WORD.match(self.text, self.at)
+        if match is None or match[0] not in CONSTANTS:
+            raise self._wrong("a value expected")
+        self.at = match.end()
+        return CONSTANTS[match[0]]
+
+    def _object(self) -> dict[str, object]:
+        record: dict[str, object] = {}
+        self.at += 1
+        while self._next() != "}":
+            key = self._key()
+            self._take(":")
+            record[key] = self.value()
+            if self._next() != "}":
+                self._take(",")
+        self.at += 1
+        return record
+
+    def _list(self) -> list[object]:
+        items: list[object] = []
+        self.at += 1
+        while self._next() != "]":
+            items.append(self.value())
+            if self._next() != "]":
+                self._take(",")
+        self.at += 1
+        return items
+
+    def _key(self) -> str:
+        if self._next() in ("'", '"'):
+            return self._string()
+        match = WORD.match(self.text, self.at) or NUMBER.match(self.text, self.at)
+        if match is None:
+            raise self._wrong("a name expected")
+        self.at = match.end()
+        return match[0]
+
+    def _string(self) -> str:
+        match = TEXT.match(self.text, self.at)
+        if match is None:
+            raise self._wrong("a text without an end")
+        self.at = match.end()
+        text = ESCAPE.sub(_unescaped, next(part for part in match.groups() if part is not None))
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # pairs of \u make one character
+
+    def _number(self, match: re.Match[str]) -> float | int:
+        self.at = match.end()
+        number = _plain_number(match[0])
+        if self._next() != "/":
+            return number
+        self.at += 1
+        self._space()
+        below = NUMBER.match(self.text, self.at)
+        if below is None or not float(below[0]):
+            raise self._wrong("a number other than 0 expected below the line of a fraction")
+        self.at = below.end()
+        return number / float(below[0])
+
+    def _next(self) -> str:
+        self._space()
+        return self.text[self.at : self.at + 1]
+
+    def _space(self) -> None:
+        match = SPACE.match(self.text, self.at)
+        self.at = match.end() if match else self.at
+
+    def _take(self, sign: str) -> None:
+        if self._next() != sign:
+            raise self._wrong(f"`{sign}` expected")
+        self.at += 1
+
+    def _wrong(self, problem: str) -> HoldfastError:
+        line = self.text.count("\n", 0, self.at) + 1
+        return HoldfastError(
+            f"line {line}: {problem}, at `{self.text[self.at : self.at + 30]}`",
+            hint="the file must hold one value, such as `var data = {…}`; code is not run",
+        )
+
+
+def _plain_number(text: str) -> float | int:
+    return int(text) if text.lstrip("+-").isdigit() and len(text) < 20 else float(text)
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    code = match[1] or match[2] or match[3]
+    if code:
+        number = int(code, 16)
+        return chr(number) if number < 0x110000 else "\ufffd"
+    return ESCAPES.get(match[4], match[4])
