@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
-COVERED := core store engine metrics trends
+COVERED := core store engine metrics trends boards
 
 .PHONY: demo test test-slow mutants lint docs sheets bench clean
 

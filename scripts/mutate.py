@@ -311,7 +311,7 @@ class Session(Outcomes):
             sys.settrace(None)
             threading.settrace(None)  # type: ignore[arg-type]
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-            if called and not self.failed and not self.skipped:
+            if not self.failed and not self.skipped:
                 notes[name] = (time.process_time() - started, sorted(called))
         self.notes.write_text(json.dumps(notes))
         return 0
@@ -356,14 +356,16 @@ def read_known(path: Path) -> dict[str, Known]:
 def covering(known: dict[str, Known], mutant: Mutant) -> list[str]:
     """The tests that call the mutated function or anything inside it, the fastest first.
 
-    Where the mutant acts at import, those that call anything in the module.
+    Where the mutant acts at import, those that call anything in the module, then the others: they may read what it set.
     """
     around = "" if mutant.function is None else f"{mutant.function}."
 
     def calls_it(test: Known) -> bool:
         return any(module == mutant.module and f"{name}.".startswith(around) for module, name in test.functions)
 
-    names = sorted((name for name, test in known.items() if calls_it(test)), key=lambda name: known[name].seconds)
+    names = sorted(known, key=lambda name: (not calls_it(known[name]), known[name].seconds))
+    if mutant.function is not None:
+        names = [name for name in names if calls_it(known[name])]
     total = list(itertools.accumulate(known[name].seconds for name in names))
     return [name for name, seconds in zip(names, total, strict=True) if seconds <= TOGETHER]
 

@@ -59,9 +59,9 @@ def main() -> None:
             width = chosen.our_width or chosen.width
             with full_precision():
                 made, seconds = timed(lambda speed=speed, width=width: quickened(model, batch, speed, width))
-                model.rough = made
+                model.fast = made
                 mine = [ours(model, batch, attack, width=width) for _ in range(chosen.repeat)]
-                model.rough = None
+                model.fast = None
             label = f"{name}-{chosen.norm}" + (f" {speed}" if speed != "exact" else "")
             prepared = f"   set-up {seconds:.1f} s" if made else ""
             for result in mine:
@@ -71,7 +71,7 @@ def main() -> None:
 def quickened(model: TorchClassifier, batch: Batch, speed: str, width: int) -> Any:
     if speed == "exact" or not batch.images.is_cuda:
         return None
-    return fast_version(model, batch.images[:16], width=width, speed=cast("Speed", speed), said=print)
+    return fast_version(model, batch.images[:16], width=width, speed=cast("Speed", speed), report=print)
 
 
 def published(name: str, chosen: argparse.Namespace, model: TorchClassifier, batch: Batch) -> Result:

@@ -12,15 +12,19 @@ import re
 from collections.abc import Iterator
 
 import torch
+from torch import Tensor
 
 from holdfast.core.noise import Noise
 from holdfast.core.refs import Ref, parse_ref
 from holdfast.core.registry import registry
-from holdfast.core.types import Batch, Change, Changed, Dataset
-from holdfast.models import TorchClassifier, wrap
+from holdfast.core.types import Batch, Change, Changed, Classifier, Dataset
+from holdfast.models import TorchClassifier, check, load, weights_digest, wrap
+from holdfast.training.recipes import Recipe
 
 SIZES = ((1, 28), (3, 32))
 COLOUR = 3  # components tagged "colour" are for such images alone
+CHANNELS = (1, COLOUR)
+ABOUT_ACCURACY = ("at-chance", "one-class")  # flags that random images raise
 
 
 def check_entry(kind: str, name: str) -> None:
@@ -60,20 +64,108 @@ def check_attack(text: str) -> None:
             assert float(whole.size.max()) <= radius * (1 + 1e-4) + 1e-6, "a perturbation left its radius"
 
 
-def check_dataset(dataset: Dataset) -> None:
-    """Ids are unique, labels name classes, images have the stated shape, and reading is a function of position."""
+def check_dataset(dataset: str | Dataset) -> None:
+    """Ids, labels and images are as the card says; an image depends on its position alone; a ref builds the same twice.
+
+    Raises `Absent` where the dataset's files are not on this machine.
+    """
+    if isinstance(dataset, str):
+        ref = check_round_trip("dataset", dataset)
+        first, second = registry.build(ref), registry.build(ref)
+    else:
+        first = second = dataset
+    _check_builds(first, second)
+
+
+def check_model(model: str | Classifier) -> None:
+    """Logits are as the card says and depend on the image alone; gradients arrive unless the card says otherwise.
+
+    Every flag of `models.check` counts, on random images, but those about accuracy.
+    """
+    classifier = load(check_round_trip("model", model)) if isinstance(model, str) else model
+    card = classifier.card
+    assert card.name, "a card has a name"
+    assert card.classes >= 2, f"a classifier has at least 2 classes, its card says {card.classes}"
+    assert card.channels in CHANNELS, f"images have 1 or 3 channels, the card says {card.channels}"
+    if isinstance(model, str) and isinstance(classifier, TorchClassifier) and classifier.net.state_dict():
+        assert card.weights == weights_digest(classifier.net), "the card has the digest of the weights"
+    images = _smooth_images(card.channels, card.size or dict(SIZES)[card.channels])
+    labels = torch.arange(len(images)) % card.classes
+    flags = [flag for flag in check(classifier, images, labels) if flag.name not in ABOUT_ACCURACY]
+    if not card.differentiable:
+        flags = [flag for flag in flags if flag.name != "not-differentiable"]
+    assert not flags, "; ".join(f"{flag.name}: {flag.explanation}" for flag in flags)
+
+
+def check_architecture(text: str) -> None:
+    """A network with the classes and channels asked for, and names of weights that do not depend on the call."""
+    ref = check_round_trip("architecture", text)
+    args = dict(ref.args)
+    with torch.device("meta"):  # shapes alone: no network is too large for that
+        net, rebuilt = (registry.build(ref).eval() for _ in range(2))
+        assert isinstance(net, torch.nn.Module), "an architecture builds a torch module"
+        shapes = {name: tensor.shape for name, tensor in net.state_dict().items()}
+        assert shapes == {name: tensor.shape for name, tensor in rebuilt.state_dict().items()}, "weights change"
+        channels, classes = int(str(args.get("channels") or COLOUR)), args.get("classes")
+        logits = net(torch.zeros(2, channels, dict(SIZES)[channels], dict(SIZES)[channels]))
+    assert logits.ndim == 2, f"a network returns logits of shape (images, classes), got {tuple(logits.shape)}"
+    assert logits.shape[0] == 2, "a network returns one row of logits per image"
+    assert classes in (None, logits.shape[1]), f"{logits.shape[1]} logits where {classes} classes are asked for"
+
+
+def check_recipe(text: str) -> None:
+    """Everything a recipe names exists: its dataset, its architecture, its attack or corruption."""
+    ref = check_round_trip("recipe", text)
+    recipe: Recipe = registry.build(ref)
+    assert recipe.name == ref.name, f"the recipe `{ref.name}` makes models named `{recipe.name}`"
+    registry.bind("dataset", recipe.dataset)
+    registry.bind("architecture", recipe.architecture)
+    assert recipe.attack is None or recipe.corruption is None, "a recipe has an attack or a corruption, not both"
+    if recipe.attack is not None:
+        registry.bind("attack", recipe.attack)
+    if recipe.corruption is not None:
+        registry.bind("corruption", recipe.corruption)
+    assert recipe.epochs > 0, "a recipe trains for at least one epoch"
+    assert 0 < recipe.rate < 1, f"a learning rate lies in (0, 1), got {recipe.rate}"
+
+
+def _check_builds(dataset: Dataset, rebuilt: Dataset) -> None:
+    """Two builds of one ref, or one dataset twice."""
     card, n = dataset.card, len(dataset.ids)
-    assert n == len(dataset.labels) > 0, "one label per id"
+    assert n == len(dataset.labels) > 0, f"one label per id, got {n} ids and {len(dataset.labels)} labels"
     assert len(set(dataset.ids)) == n, "ids are unique"
+    assert all(isinstance(name, str) and name for name in dataset.ids), "an id is a text"
+    assert dataset.labels.dtype.kind in "iu", "labels are whole numbers"
     assert int(dataset.labels.min()) >= 0, "labels start at 0"
     assert int(dataset.labels.max()) < len(card.classes), "every label names a class"
+    assert len(set(card.classes)) == len(card.classes), "class names are unique"
     assert card.fingerprint, "a fingerprint tells when content changes"
+    assert card.answers is None or card.answers.classes == len(card.classes), "the label map is for the classes"
+    if card.reference:
+        registry.scenario(card.reference)
+    assert list(rebuilt.ids) == list(dataset.ids), "ids are in the same order each time"
+    assert rebuilt.labels.tolist() == dataset.labels.tolist(), "labels are the same each time"
+    assert rebuilt.card == card, "the card is the same each time"
+    _check_pixels(dataset, rebuilt)
+
+
+def _check_pixels(dataset: Dataset, rebuilt: Dataset) -> None:
+    """The first, a middle and the last image, read together, in another order, alone, and from a second build."""
+    n, card = len(dataset.ids), dataset.card
     index = [n - 1, 0, n // 2]
     read = dataset.images(index)
+    assert not read.failed, f"images cannot be read: {next(iter(read.failed.values()))}"
     assert read.pixels.shape == (3, card.channels, *card.size), "images have the shape of the card"
     assert read.pixels.dtype in (torch.uint8, torch.float32), "pixels are bytes, or floats in [0, 1]"
-    same = dataset.images(index[::-1])
-    assert torch.equal(read.pixels.flip(0), same.pixels), "an image depends on its position alone"
+    if read.pixels.is_floating_point():
+        assert bool(((read.pixels >= 0) & (read.pixels <= 1)).all()), "images lie in [0, 1]"
+    assert torch.equal(dataset.images(index).pixels, read.pixels), "an image is the same at every read"
+    assert torch.equal(dataset.images(index[::-1]).pixels.flip(0), read.pixels), (
+        "an image depends on its position alone"
+    )
+    for row, position in enumerate(index):
+        alone = rebuilt.images([position]).pixels
+        assert torch.equal(alone[0], read.pixels[row]), "an image depends on its position alone"
 
 
 def _changed(kind: str, text: str, *, exact: bool) -> Iterator[tuple[Change, Changed]]:
@@ -100,11 +192,17 @@ def _set_up(channels: int, size: int, n: int = 12) -> tuple[TorchClassifier, Bat
         for parameter in net.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.05)
     model = wrap(net, name="conformance", classes=10, channels=channels)
-    coarse = torch.rand(n, channels, size // 4, size // 4, generator=generator)
-    images = torch.nn.functional.interpolate(coarse, (size, size), mode="bilinear").mul(255).round().div(255)
+    images = _smooth_images(channels, size, n, generator)
     with torch.no_grad():
         labels = model(images).argmax(dim=1)
     return model, Batch(images, labels, tuple(f"sample-{i}" for i in range(n)))
+
+
+def _smooth_images(channels: int, size: int, n: int = 8, generator: torch.Generator | None = None) -> Tensor:
+    """Random images without hard edges, in grey levels of 8 bits."""
+    generator = generator or torch.Generator().manual_seed(size)
+    coarse = torch.rand(n, channels, size // 4, size // 4, generator=generator)
+    return torch.nn.functional.interpolate(coarse, (size, size), mode="bilinear").mul(255).round().div(255)
 
 
 def _applied(change: Change, model: TorchClassifier, batch: Batch, *, width: int) -> Changed:

@@ -8,7 +8,7 @@ import torch
 from holdfast import conformance
 from holdfast.core.noise import Noise
 from holdfast.core.registry import HOMES, registry
-from holdfast.core.types import Batch, Changed, Cost, DatasetCard, Images
+from holdfast.core.types import Batch, Changed, Cost
 
 EVERYTHING = [(kind, name) for kind in HOMES for name in registry.entries(kind)]
 FREE = {
@@ -63,10 +63,6 @@ def test_severities_grow_harder_or_at_least_differ(name: str) -> None:
     assert all(not torch.equal(one, other) for i, one in enumerate(made) for other in made[:i])
 
 
-def test_the_bundled_dataset_conforms() -> None:
-    conformance.check_dataset(registry.build(registry.bind("dataset", "fashion-mnist-2k")))
-
-
 def refused(check, *args: object) -> str:
     with pytest.raises(AssertionError) as caught:
         check(*args)
@@ -81,7 +77,7 @@ def rogue(monkeypatch: pytest.MonkeyPatch):
     def make(kind: str, change: object) -> str:
         registry.entries(kind)
         entry = module.Component(kind, "rogue", lambda: change, 1, "", (), ())
-        monkeypatch.setitem(registry.found[kind], "rogue", entry)
+        monkeypatch.setitem(registry.components[kind], "rogue", entry)
         return "rogue"
 
     return make
@@ -126,17 +122,3 @@ def test_the_checks_catch_a_corruption_that_breaks_a_law(rogue, how: str, law: s
 @pytest.mark.parametrize(("how", "law"), [("range", "lie in"), ("writes", "must not write"), ("cost", "stated cost")])
 def test_the_checks_catch_an_attack_that_breaks_a_law(rogue, how: str, law: str) -> None:
     assert law in refused(conformance.check_attack, rogue("attack", Rogue(how)))
-
-
-def test_the_checks_catch_a_dataset_with_duplicate_ids() -> None:
-    import numpy as np
-
-    class Twice:
-        card = DatasetCard("twice", ("a", "b"), 1, (2, 2), "x")
-        ids = ("same", "same", "other")
-        labels = np.array([0, 1, 0])
-
-        def images(self, index: list[int]) -> Images:
-            return Images(torch.zeros(len(index), 1, 2, 2), {})
-
-    assert "ids are unique" in refused(conformance.check_dataset, Twice())

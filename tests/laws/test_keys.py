@@ -64,6 +64,12 @@ def test_kind_name_version_and_arguments_are_in_the_key_of_a_ref(changed: dict[s
     assert Scenario(DATA, (replace(FOG, **changed),)).key != Scenario(DATA, (FOG,)).key  # type: ignore[arg-type]
 
 
+def test_arguments_have_their_names_unless_they_are_positional() -> None:
+    assert FOG.full == "fog:severity=3"
+    assert str(FOG) == "fog"
+    assert replace(FOG, positional=1).full == "fog:3"
+
+
 def test_how_a_ref_is_shown_is_not_in_its_key() -> None:
     assert replace(FOG, shown=frozenset({"severity"})).key == FOG.key
     assert replace(FOG, shown=frozenset({"severity"})) == FOG

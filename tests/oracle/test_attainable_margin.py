@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast.attacks.attack import Attack, Attempt
+from holdfast.attacks.attack import Attack
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
-from holdfast.core.types import Batch
+from holdfast.core.types import AttackResult, Batch
 from holdfast.models import TorchClassifier
 
 AUTOMATIC = ("apgd-ce", "apgd-dlr", "apgd-t", "mm-plus")
@@ -93,7 +93,7 @@ def oracle(linear: Callable[..., TorchClassifier], batch_for: Callable[..., Batc
     return make
 
 
-def attempted(oracle: Oracle, recipe: str, share_of_limit: float) -> tuple[Attempt, np.ndarray]:
+def attempted(oracle: Oracle, recipe: str, share_of_limit: float) -> tuple[AttackResult, np.ndarray]:
     attack = registry.build(registry.bind("attack", recipe))
     assert isinstance(attack, Attack)
     radii = share_of_limit * oracle.limits

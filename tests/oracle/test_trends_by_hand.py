@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 
 from holdfast.core.table import Table
-from holdfast.trends.fits import Cut, cautions, correlation, explained, fit, near_zero
+from holdfast.trends.fits import Cut, cautions, correlation, explained, fit, near_zero, pearson
+from holdfast.trends.matrices import matrix
 from holdfast.trends.piecewise import Piecewise, fit_trend
 from holdfast.trends.ranks import ModelRank, rank_intervals, rank_intervals_of_scores
 from holdfast.trends.robustness import by_group, linear_effective_robustness, upper_limit
@@ -67,6 +68,17 @@ def test_fishers_interval_by_hand() -> None:
     assert not correlation(1.0, 9).has_interval
     falling = explained(correlation(-0.5, 28))
     assert (falling.value, falling.low, falling.high) == pytest.approx((0.25, made.low**2, made.high**2))
+
+
+def test_two_models_correlate_fully_and_a_matrix_warns_by_r2_whatever_it_shows() -> None:
+    assert pearson(np.array([0.0, 1.0]), np.array([0.5, 2.0])) == pytest.approx(1)
+    for seed in range(20):
+        both = table(*np.random.default_rng(seed).random((2, 30)) ** [[1], [2]])
+        shown, squared = (matrix(both, ["x"], ["y"], measure=measure) for measure in ("pearson", "r2"))
+        assert shown.values[0, 0] ** 2 == pytest.approx(squared.values[0, 0])
+        assert shown.cautions(0, 0) == squared.cautions(0, 0)
+    steep = table(np.linspace(0.1, 0.9, 30), np.linspace(0.9, 0.1, 30) ** 2)
+    assert matrix(steep, ["x"], ["y"], measure="pearson").cautions(0, 0) == ()
 
 
 def test_cuts_are_met_exactly_and_models_below_are_placed_only() -> None:

@@ -28,7 +28,7 @@ def test_the_attack_of_the_readme_works(tmp_path: Path, monkeypatch: pytest.Monk
     code = re.search(r"```python\n(# sharp\.py.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     assert code is not None
     registry.entries("attack")
-    monkeypatch.setattr(registry, "found", {kind: dict(entries) for kind, entries in registry.found.items()})
+    monkeypatch.setattr(registry, "components", {kind: dict(entries) for kind, entries in registry.components.items()})
     monkeypatch.setattr(registry, "discovered", set(registry.discovered) - {"plugins", "holdfast.attacks"})
     monkeypatch.setenv("HOLDFAST_PLUGINS", str(tmp_path))
     (tmp_path / "sharp.py").write_text(code[1])

@@ -39,7 +39,7 @@ class _Sides(NamedTuple):
     left_out: int
 
 
-def agree(
+def agree_command(
     one: Side,
     other: Side,
     labels: Annotated[
@@ -69,8 +69,8 @@ def agree(
     left = f", {sides.left_out} without an answer left out" if sides.left_out else ""
     out.print(f"\nn = {made.score.n:,}, {made.classes} classes{left}; at most ln {made.classes} = {_text(made)}")
     if len(made.maxima) > 1:
-        found = ", ".join(f"{beta:.3g} (F = {total:.2f})" for beta, total in made.maxima)
-        out.print(f"F has {len(made.maxima)} maxima, at β = {found}; the largest counts")
+        maxima = ", ".join(f"{beta:.3g} (F = {total:.2f})" for beta, total in made.maxima)
+        out.print(f"F has {len(made.maxima)} maxima, at β = {maxima}; the largest counts")
 
 
 def _flat(accuracies: dict[str, Score]) -> dict[str, float]:

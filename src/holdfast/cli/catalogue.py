@@ -47,7 +47,7 @@ def list_kind(
         )
 
 
-def show(
+def show_command(
     ref: Annotated[
         str, typer.Argument(help="A name or ref: pgd-linf, gaussian-noise:severity=3, fashion-mnist-2k, suite:quick")
     ],
@@ -72,9 +72,9 @@ def show(
     from holdfast.core.registry import registry
     from holdfast.core.suites import suites
 
-    wanted = ref.removeprefix("suite:")
-    if wanted in suites() or wanted.endswith(".toml") or wanted != ref:
-        _show_suite(wanted, dataset, json)
+    suite_name = ref.removeprefix("suite:")
+    if suite_name in suites() or suite_name.endswith(".toml") or suite_name != ref:
+        _show_suite(suite_name, dataset, json)
         return
     name = parse_ref(ref).name
     everything: dict[str, Component] = {}

@@ -19,13 +19,13 @@ app = typer.Typer(
     name="data", help="The files of the standard datasets: list, get, verify, build.", no_args_is_help=True
 )
 
-WIDE = 240  # columns when nobody is looking: one line per row
+WIDE = 240  # letters of a line where output is piped: one line per row
 Fact = dict[str, object]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("list")
-def list_(as_json: Json = False) -> None:
+def list_data(as_json: Json = False) -> None:
     """What there is to get, and what is here."""
     from holdfast.core.home import data_home
     from holdfast.core.registry import registry
@@ -48,8 +48,8 @@ def list_(as_json: Json = False) -> None:
     typer.echo(f"files go to {data_home()}", err=True)
 
 
-@app.command()
-def get(
+@app.command("get")
+def get_data(
     names: Annotated[list[str], typer.Argument(metavar="NAME…", help="Datasets, as `holdfast data list` names them.")],
     offline: Annotated[bool, typer.Option("--offline", help="Use no network: fail when files are missing.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Get files again that are here and right.")] = False,
@@ -60,16 +60,16 @@ def get(
     from holdfast.datasets.getting import get_files
 
     facts: list[Fact] = []
-    wanted = downloads(names)
+    chosen = downloads(names)
     with _progress() as progress:
-        for download in wanted:
+        for download in chosen:
             got = get_files(download, force=force, offline=offline, progress=progress)
             facts.append({"name": got.dataset, "from": got.mirror or "already here", "folder": str(got.folder)})
     _show(facts, as_json)
 
 
-@app.command()
-def verify(
+@app.command("verify")
+def verify_data(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME…]", help="Default: all that are here.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -82,13 +82,13 @@ def verify(
     _show([{**file._asdict(), "path": str(file.path)} for file in checked], as_json, hidden=("expected", "got"))
     wrong = [file for file in checked if file.state == "damaged" or (names and file.state == "missing")]
     if wrong:
-        told = [f"  {file.path} is {file.state}" + (f", got {file.got}" if file.got else "") for file in wrong]
-        again = " ".join(dict.fromkeys(file.dataset for file in wrong))
-        raise HoldfastError("\n".join(["not as published:", *told]), hint=f"run `holdfast data get {again}`")
+        lines = [f"  {file.path} is {file.state}" + (f", got {file.got}" if file.got else "") for file in wrong]
+        names_of_wrong = " ".join(dict.fromkeys(file.dataset for file in wrong))
+        raise HoldfastError("\n".join(["not as published:", *lines]), hint=f"run `holdfast data get {names_of_wrong}`")
 
 
-@app.command()
-def build(
+@app.command("build")
+def build_data(
     name: Annotated[str, typer.Argument(help="The dataset to make.")],
     source: Annotated[Path, typer.Option("--from", help="What it is made from: a folder or a tar.")],
     as_json: Json = False,

@@ -80,18 +80,18 @@ def _keep(store: str, made: Imported, *, replace: bool, json: bool) -> None:
         print_json({"store": store, "scores": records, **counts, "notes": list(made.notes)})
         return
     for each, record in zip(made.scores, records, strict=True):
-        said = "" if record["new"] else f", {record['state']}"
+        state = "" if record["new"] else f", {record['state']}"
         instead = f", in the place of {', '.join(map(str, replaced))}" if (replaced := _texts(record)) else ""
         shape = f"{record['models']} models, {record['settings']} settings"
-        out.print(f"{each.benchmark}: {shape}{said}{instead}", markup=False)
+        out.print(f"{each.benchmark}: {shape}{state}{instead}", markup=False)
     if rows:
         out.print(f"{len(rows)} runs with a prediction per sample, {sum(rows)} of them new")
     err.print(f"in {store}: `holdfast board`, `trend`, `compare` and `export` read it")
 
 
 def _texts(record: dict[str, object]) -> list[object]:
-    found = record["replaced"]
-    return found if isinstance(found, list) else []
+    listed = record["replaced"]
+    return listed if isinstance(listed, list) else []
 
 
 def _list_formats(json: bool) -> None:
@@ -107,11 +107,11 @@ def _list_formats(json: bool) -> None:
 def _list_imports(store: str, json: bool) -> None:
     from holdfast.store.importing import imports
 
-    found = imports(open_store(store))
+    listed = imports(open_store(store))
     if json:
-        print_json([{name: value for name, value in each._asdict().items() if name != "files"} for each in found])
+        print_json([{name: value for name, value in each._asdict().items() if name != "files"} for each in listed])
         return
-    rows = [[each.name, f"{each.models:,}", f"{each.settings:,}", each.source] for each in found]
+    rows = [[each.name, f"{each.models:,}", f"{each.settings:,}", each.source] for each in listed]
     print_table(["name", "models", "settings", "from"], rows, right=["models", "settings"])
 
 
@@ -125,7 +125,7 @@ def _remove(store: str, name: str, json: bool) -> None:
     out.print(f"removed {gone.name}: {gone.models} models, from {gone.source}", markup=False)
 
 
-def export(
+def export_command(
     benchmark: Annotated[
         str | None, typer.Argument(help="A published or imported benchmark; without it, the runs of the store.")
     ] = None,

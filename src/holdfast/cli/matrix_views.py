@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from holdfast.cli.output import err, parse_share, show_table
-from holdfast.cli.trend_views import Output, number, print_records, words
+from holdfast.cli.output import err, parse_share, print_records, show_table
+from holdfast.cli.trend_views import Output, number, words
 from holdfast.core.errors import Misuse, unknown
 from holdfast.core.rounding import percent, shown
 from holdfast.core.table import Table
@@ -35,7 +35,7 @@ def show_matrix(
         _show_thresholds(table, x, y, measure, space=space, chosen=chosen, levels=levels, how=how)
         return
     made = matrix(table, x, y, measure=measure, space=space, models=chosen.models)
-    if print_records(made.record(), how):
+    if print_records(made.record(), json=how.json, csv=how.csv):
         return
     rows = [[name, *(_cell_text(made, i, j) for j in range(len(made.y)))] for i, name in enumerate(made.x)]
     show_table(["x", *made.y], rows, right=list(made.y), latex=how.latex)
@@ -66,16 +66,16 @@ def _show_thresholds(
             "--threshold takes --matrix r2 and two --x, accuracy first", hint="--x id-accuracy --x id-robustness"
         )
     least = [parse_share(text, "--threshold") or None for text in levels]
-    found = r2_by_threshold(
+    by_level = r2_by_threshold(
         table, shifts_of(y), least, accuracy=x[0], robustness=x[1], space=space, models=chosen.models
     )
     records: list[dict[str, object]] = []
-    for level, made in found.items():
+    for level, made in by_level.items():
         for cell in made.record():
             if cell["n"]:
                 n, r2 = int(str(cell["n"])), float(str(cell["r2"]))
                 records.append({"least": level or 0.0} | cell | {"cautions": list(cautions(n, r2))})
-    if print_records(records, how):
+    if print_records(records, json=how.json, csv=how.csv):
         return
     rows = [
         [
@@ -95,7 +95,7 @@ def show_testbed_table(table: Table, which: int, how: Output) -> None:
     """Table 1 or 2 of arXiv:2007.00644, computed from the public results."""
     if which == 1:
         rows = table_1(table)
-        if print_records([row._asdict() for row in rows], how):
+        if print_records([row._asdict() for row in rows], json=how.json, csv=how.csv):
             return
         names = ["accuracy", "effective robustness, points", "average corruption", "average PGD"]
         texts = [[row.model, *("" if np.isnan(v) else percent(v, 2) for v in row[1:])] for row in rows]
@@ -114,7 +114,7 @@ def show_testbed_table(table: Table, which: int, how: Output) -> None:
         }
         for i, j in cells
     ]
-    if print_records(records, how):
+    if print_records(records, json=how.json, csv=how.csv):
         return
     texts = [[name, *(shown(value, 2) for value in made.values[i])] for i, name in enumerate(made.synthetic)]
     show_table(["effective robustness to", *made.natural], texts, right=list(made.natural), latex=how.latex)

@@ -22,7 +22,7 @@ out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False)
 
 STORE = "holdfast-store"
-LONG = 2000  # rows of a table that nobody reads on a screen
+LONG = 2000  # rows: a longer table is printed without fitting it to the screen
 StoreOption = Annotated[
     str, typer.Option("--store", help="Folder or fsspec path of the rows.", envvar="HOLDFAST_STORE")
 ]
@@ -42,7 +42,7 @@ def tell_failures(store: Store, models: Collection[str]) -> None:
 
 
 def open_store(path: str) -> Store:
-    """A store whose files that cannot be used are told on stderr, each once, and left aside."""
+    """A store that reports files that it cannot use on stderr, each once, and reads the others."""
     from holdfast.store import Store
 
     return Store(path, tell=lambda problem: warn(f"left aside: {problem}"))
@@ -65,6 +65,15 @@ def print_csv(records: Sequence[Mapping[str, object]]) -> None:
     sys.stdout.write(csv_text(records))
 
 
+def print_records(records: Sequence[Mapping[str, object]], *, json: bool, csv: bool) -> bool:
+    """Prints for programs where that is asked for, and says whether it did."""
+    if json:
+        print_json(records)
+    elif csv:
+        print_csv(records)
+    return json or csv
+
+
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> None:
     """A table as wide as its content where output is piped or long, fitted to the screen where it is not."""
     if len(rows) > LONG:
@@ -74,7 +83,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right:
     for column in columns:
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*map(Text, row))  # as it stands: a list in a ref is no markup
+        table.add_row(*map(Text, row))  # as text: a list in a ref is no markup
     console = out if sys.stdout.isatty() else Console(highlight=False, width=max(200, out.width))
     console.print(table)
 

@@ -17,7 +17,7 @@ SuiteOption = Annotated[
 ]
 
 
-def report(
+def report_command(
     model: Annotated[str, typer.Argument(help="A model, as in `holdfast scores`.")],
     store: StoreOption = STORE,
     out_file: Annotated[Path | None, typer.Option("--out", "-o", help="HTML file to write.")] = None,
@@ -32,7 +32,7 @@ def report(
     out.print(str(path), soft_wrap=True)
 
 
-def site(
+def site_command(
     folder: Annotated[Path, typer.Option("--out", "-o", help="Folder to write; a new or empty one, or a site.")],
     suite: SuiteOption = None,
     store: StoreOption = STORE,
@@ -51,9 +51,9 @@ def site(
         out.print(str(folder / "index.html"), soft_wrap=True)
 
 
-def serve(
+def serve_command(
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes any that is free.")] = 8000,
-    host: Annotated[str, typer.Option("--host", help="Where to listen; this machine only unless told.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option("--host", help="Where to listen; this machine only by default.")] = "127.0.0.1",
     suite: SuiteOption = None,
     store: StoreOption = STORE,
 ) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SURE = {"thresholded": "ATC", "difference": "DoC", "average": "mean confidence"}
 
 
-def predict(
+def predict_command(
     reference: Annotated[str, typer.Option("--x", help="The scenario without the shift, whose labels are used.")],
     shifted: Annotated[str, typer.Option("--y", help="The scenario to predict; its labels are not used.")],
     model: Annotated[list[str] | None, typer.Option("--model", help="Only these models.")] = None,
@@ -119,9 +119,9 @@ def _print_line(made: Prediction, sure: dict[str, ByConfidence], actual: dict[st
     )
     out.print(f"ATC, DoC and mean confidence without an interval: {WHY}")
     if actual:
-        said = {"agreement": {each.model: each.accuracy.value for each in made.models}}
-        said |= {title: {name: getattr(each, way) for name, each in sure.items()} for way, title in SURE.items()}
-        apart = {way: [abs(some[name] - actual[name]) for name in actual] for way, some in said.items()}
+        predicted = {"agreement": {each.model: each.accuracy.value for each in made.models}}
+        predicted |= {title: {name: getattr(each, way) for name, each in sure.items()} for way, title in SURE.items()}
+        apart = {way: [abs(some[name] - actual[name]) for name in actual] for way, some in predicted.items()}
         errors = [f"{way} {percent(sum(each) / len(each))}" for way, each in apart.items() if sum(each) == sum(each)]
         out.print(f"mean absolute error, points: {', '.join(errors)}")
 
@@ -143,16 +143,16 @@ def _measured(store: Store, scenario: str, models: list[str]) -> dict[str, Rows]
     footers = list(store.footers().values())
     if scenario not in {footer.scenario for footer in footers}:
         raise unknown("measured scenario", scenario, {footer.scenario for footer in footers})
-    found: dict[str, Rows] = {}
+    rows_of_model: dict[str, Rows] = {}
     for footer in sorted(largest_selection(footers), key=lambda footer: (footer.model, footer.n)):
         if footer.scenario == scenario and (not models or footer.model in models):
             rows = store.read_or_tell(footer.key)
             if rows is not None:
-                found[footer.model] = rows
+                rows_of_model[footer.model] = rows
     for name in models:
-        if name not in found:
-            raise unknown("model measured under it", name, found)
-    return found
+        if name not in rows_of_model:
+            raise unknown("model measured under it", name, rows_of_model)
+    return rows_of_model
 
 
 def _record(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.cli.output import err, print_csv, print_json, show_table
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 BATTERY = "multirobustbench"  # whose attacks the ratios are over
 
 
-class Asked(NamedTuple):
+class ScoreRequest(NamedTuple):
     """What the scores are to be of."""
 
     models: Sequence[str]
@@ -24,12 +25,12 @@ class Asked(NamedTuple):
     benchmark: str | None
 
 
-def split(metrics: Sequence[str], asked: Asked) -> tuple[list[str], list[str]]:
+def split_metrics(metrics: Sequence[str], request: ScoreRequest) -> tuple[list[str], list[str]]:
     """Metrics of one run, which stand beside its accuracy, and those that take several."""
     from holdfast.boards.multi_run_scores import is_of_one_run
 
     of_one = [text for text in metrics if is_of_one_run(text)]
-    if asked.benchmark is not None and (of_one or not metrics):
+    if request.benchmark is not None and (of_one or not metrics):
         raise Misuse(
             "--benchmark takes a metric over many models",
             hint="such as --metric upper-limit; `holdfast board` shows a table itself",
@@ -37,30 +38,31 @@ def split(metrics: Sequence[str], asked: Asked) -> tuple[list[str], list[str]]:
     return of_one, [text for text in metrics if text not in of_one]
 
 
-def results(store: Store, metrics: Sequence[str], asked: Asked) -> list[MultiRunScore]:
+def results(store: Store, metrics: Sequence[str], request: ScoreRequest) -> list[MultiRunScore]:
     """The scores of every metric; a note where there is nothing to make one of."""
     from holdfast.boards.benchmark_tables import benchmark_scores
     from holdfast.boards.multi_run_scores import MultiRunScore, multi_run_scores
     from holdfast.core.suites import load_suite
     from holdfast.store.stored_names import stored_model, stored_scenarios
 
+    if not metrics:
+        return []
+    if request.benchmark is not None:
+        table = benchmark_scores(request.benchmark, store)
+        scenarios, reference = request.scenarios, request.reference
+        score = partial(multi_run_scores, models=request.models, scenarios=scenarios, reference=reference, table=table)
+    else:
+        names = stored_scenarios(store, filter(None, (*request.scenarios, request.reference)))
+        score = partial(
+            multi_run_scores,
+            models=[stored_model(store, name) for name in request.models],
+            scenarios=[names[text] for text in request.scenarios],
+            reference=names[request.reference] if request.reference else None,
+            suite=load_suite(BATTERY),
+        )
     made: list[MultiRunScore] = []
     for text in metrics:
-        if asked.benchmark is not None:
-            table = benchmark_scores(asked.benchmark, store)
-            found = multi_run_scores(
-                store, text, models=asked.models, scenarios=asked.scenarios, reference=asked.reference, table=table
-            )
-        else:
-            found = multi_run_scores(
-                store,
-                text,
-                models=[stored_model(store, name) for name in asked.models],
-                scenarios=list(stored_scenarios(store, asked.scenarios).values()),
-                reference=stored_scenarios(store, [asked.reference])[asked.reference] if asked.reference else None,
-                suite=load_suite(BATTERY),
-            )
-        made += found or [MultiRunScore(text, "", "", "", "", None, note=_nothing(text))]
+        made += score(store, text) or [MultiRunScore(text, "", "", "", "", None, note=_nothing(text))]
     return made
 
 
@@ -75,26 +77,26 @@ def _nothing(text: str) -> str:
     return "the store holds no runs that this is a score of"
 
 
-def show_results(found: Sequence[MultiRunScore], *, csv: bool, latex: bool, json: bool) -> None:
+def show_results(results_of_metric: Sequence[MultiRunScore], *, csv: bool, latex: bool, json: bool) -> None:
     """One line for each score."""
     if json or csv:
-        records = [each.record() for each in found]
+        records = [each.record() for each in results_of_metric]
         print_json(records) if json else print_csv(_flat(records))
         return
     columns = ["metric", "model", "of", "value", "n", "note"]
-    show_table(columns, [each.texts() for each in found], right=["n"], latex=latex)
-    if any(each.score is None for each in found):
+    show_table(columns, [each.texts() for each in results_of_metric], right=["n"], latex=latex)
+    if any(each.score is None for each in results_of_metric):
         err.print("a score without a value says in its note what is in the way")
 
 
-def with_several(records: list[dict[str, object]], found: Sequence[MultiRunScore], *, csv: bool) -> None:
+def with_several(records: list[dict[str, object]], results_of_metric: Sequence[MultiRunScore], *, csv: bool) -> None:
     """Adds scores of several runs to the records of single ones, which a CSV file cannot hold."""
     if csv:
         raise Misuse(
-            f"`{found[0].metric}` takes several runs, and its lines have other columns",
+            f"`{results_of_metric[0].metric}` takes several runs, and its lines have other columns",
             hint="ask for it alone, or --json",
         )
-    records += [each.record() for each in found]
+    records += [each.record() for each in results_of_metric]
 
 
 def _flat(records: list[dict[str, object]]) -> list[dict[str, object]]:

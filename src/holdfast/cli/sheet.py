@@ -25,13 +25,13 @@ FORMATS = (".png", ".jpg", ".jpeg", ".webp")
 
 def severities(name: str) -> tuple[int, ...]:
     """The severities that a corruption has, mildest first."""
-    found: list[int] = []
+    levels: list[int] = []
     while True:
         try:
-            registry.build(registry.bind("corruption", f"{name}:severity={len(found) + 1}"))
+            registry.build(registry.bind("corruption", f"{name}:severity={len(levels) + 1}"))
         except Misuse:
-            return tuple(found)
-        found.append(len(found) + 1)
+            return tuple(levels)
+        levels.append(len(levels) + 1)
 
 
 def contact_sheet(ref: str, *, dataset: str = DATASET, images: int = 4, tile: int | None = None) -> Image:
@@ -68,12 +68,12 @@ def _samples(dataset: str, images: int) -> Batch:
     from holdfast.datasets import load
 
     data = load(dataset)
-    places = list(range(min(images, len(data.ids))))
-    pixels, failed = data.images(places)
+    indices = list(range(min(images, len(data.ids))))
+    pixels, failed = data.images(indices)
     if failed:
         raise Misuse(next(iter(failed.values())), hint="choose another dataset, or fewer images")
     floats = pixels.to(torch.float32) / 255 if pixels.dtype == torch.uint8 else pixels
-    return Batch(floats, torch.from_numpy(data.labels[places]), tuple(data.ids[place] for place in places))
+    return Batch(floats, torch.from_numpy(data.labels[indices]), tuple(data.ids[index] for index in indices))
 
 
 def _corrupted(ref: str, severity: int, batch: Batch) -> Tensor:

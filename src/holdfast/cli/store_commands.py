@@ -17,8 +17,8 @@ from holdfast.cli.output import (
     interval,
     open_store,
     out,
-    print_csv,
     print_json,
+    print_records,
     print_table,
     show_table,
     tell_failures,
@@ -28,45 +28,24 @@ from holdfast.core.rounding import percent
 
 if TYPE_CHECKING:
     from holdfast.core.types import Score
-    from holdfast.store import Store
+    from holdfast.store import Footer, Store
 
 Runs = Annotated[list[str] | None, typer.Option("--scenario", help="Only these scenarios.")]
 
 
-def status(store: StoreOption = STORE, json: JsonOption = False) -> None:
+def status_command(store: StoreOption = STORE, json: JsonOption = False) -> None:
     """How far the runs of a store are."""
 
     kept = open_store(store)
     under_way = kept.unfinished()
     finished = kept.footers()  # afterwards: a run that is finished meanwhile is in one of them
-    records = [
-        {
-            "run": key,
-            "model": f.model,
-            "scenario": f.scenario,
-            "state": "done",
-            "rows": f.n,
-            "of": f.n,
-            "seconds": f.seconds,
-        }
-        for key, f in sorted(finished.items())
-    ]
+    records = [_run_record(key, f, "done", f.n, f.n, f.seconds) for key, f in sorted(finished.items())]
     for key, parts in under_way.items():
-        if key in finished:
-            continue
-        footer = parts[0].footer
-        ids = {name for rows in parts for name in rows.ids}
-        records.append(
-            {
-                "run": key,
-                "model": footer.model,
-                "scenario": footer.scenario,
-                "state": "under way",
-                "rows": len(ids),
-                "of": footer.samples or footer.population,
-                "seconds": sum(rows.footer.seconds for rows in parts),
-            }
-        )
+        if key not in finished:
+            footer, ids = parts[0].footer, {name for rows in parts for name in rows.ids}
+            seconds = sum(rows.footer.seconds for rows in parts)
+            most = footer.samples or footer.population
+            records.append(_run_record(key, footer, "under way", len(ids), most, seconds))
     if json:
         print_json({"store": store, "runs": records, "leftovers": kept.files.leftovers()})
         return
@@ -79,7 +58,12 @@ def status(store: StoreOption = STORE, json: JsonOption = False) -> None:
     out.print(f"\n{done} done, {len(records) - done} under way, {sum(int(str(r['rows'])) for r in records):,} rows")
 
 
-def verify(store: StoreOption = STORE, json: JsonOption = False) -> None:
+def _run_record(run: str, footer: Footer, state: str, rows: int, of: int, seconds: float) -> dict[str, object]:
+    about = {"run": run, "model": footer.model, "scenario": footer.scenario}
+    return about | {"state": state, "rows": rows, "of": of, "seconds": seconds}
+
+
+def verify_command(store: StoreOption = STORE, json: JsonOption = False) -> None:
     """Check every file of a store: digests, and what is derived against the rows. Exit 1 where one is not sound."""
     from dataclasses import asdict
 
@@ -106,7 +90,7 @@ def verify(store: StoreOption = STORE, json: JsonOption = False) -> None:
         raise typer.Exit(1)
 
 
-def scores(
+def scores_command(
     store: StoreOption = STORE,
     model: Annotated[list[str] | None, typer.Option("--model", help="Only these models.")] = None,
     scenario: Runs = None,
@@ -130,17 +114,17 @@ def scores(
     json: JsonOption = False,
 ) -> None:
     """Accuracy of every run with its interval, n, failures and flags."""
-    from holdfast.cli.scoring import Asked, results, show_results, split, with_several
+    from holdfast.cli.scoring import ScoreRequest, results, show_results, split_metrics, with_several
     from holdfast.metrics.run_scores import run_scores
     from holdfast.metrics.summary import lines
     from holdfast.store.stored_names import stored_model, stored_scenarios
 
     kept = open_store(store)
-    asked = Asked(model or (), scenario or (), reference, benchmark)
-    of_one, others = split(metric or (), asked)
-    found = results(kept, others, asked)
-    if found and not of_one:
-        show_results(found, csv=csv, latex=latex, json=json)
+    asked = ScoreRequest(model or (), scenario or (), reference, benchmark)
+    of_one, others = split_metrics(metric or (), asked)
+    multi_run = results(kept, others, asked)
+    if multi_run and not of_one:
+        show_results(multi_run, csv=csv, latex=latex, json=json)
         return
     models = [stored_model(kept, text) for text in model or ()]
     made = lines(
@@ -152,9 +136,9 @@ def scores(
         warn(note)
     if json or csv:
         records = [each.record() | more.record(each.footer.key) for each in made]
-        if found:
-            with_several(records, found, csv=csv)
-        print_json(records) if json else print_csv(records)
+        if multi_run:
+            with_several(records, multi_run, csv=csv)
+        print_records(records, json=json, csv=csv)
         return
     if not made:
         out.print(f"no finished runs in {store}")
@@ -180,11 +164,11 @@ def scores(
     )
     for name, why in more.reasons():
         err.print(f"{name} without an interval: {why}", markup=False, soft_wrap=True)
-    if found:
-        show_results(found, csv=False, latex=latex, json=False)
+    if multi_run:
+        show_results(multi_run, csv=False, latex=latex, json=False)
 
 
-def compare(
+def compare_command(
     one: Annotated[str, typer.Argument(help="A model, as in `holdfast scores`.")],
     other: Annotated[str, typer.Argument(help="The model to compare it with.")],
     store: StoreOption = STORE,
@@ -207,9 +191,7 @@ def compare(
     one, other = stored_model(kept, one), stored_model(kept, other)
     made = comparisons(kept, one, other, scenarios=list(stored_scenarios(kept, scenario or ()).values()))
     tell_failures(kept, {one, other})
-    if json or csv:
-        records = [each.record() for each in made]
-        print_json(records) if json else print_csv(records)
+    if print_records([each.record() for each in made], json=json, csv=csv):
         return
     show_table(
         [
@@ -241,17 +223,15 @@ def compare(
 
 
 def _compare_scores(
-    store: Store, benchmark: str, one: str, other: str, wanted: list[str], *, csv: bool, latex: bool, json: bool
+    store: Store, benchmark: str, one: str, other: str, settings: list[str], *, csv: bool, latex: bool, json: bool
 ) -> None:
     """Two models of a table, setting by setting; an interval where the counts are known, as for other samples."""
     from holdfast.boards.benchmark_tables import benchmark_scores
     from holdfast.metrics.unpaired import unpaired
 
     scores = benchmark_scores(benchmark, store)
-    made = unpaired(scores, one, other, settings=wanted)
-    if json or csv:
-        records = [each.record() for each in made]
-        print_json(records) if json else print_csv(records)
+    made = unpaired(scores, one, other, settings=settings)
+    if print_records([each.record() for each in made], json=json, csv=csv):
         return
     show_table(
         ["setting", one, other, "difference", "p (score test)", "unit", "verdict"],
@@ -266,7 +246,7 @@ def _bounds(score: Score) -> tuple[float, float, float]:
     return score.value, score.low, score.high
 
 
-def explain(
+def explain_command(
     run: Annotated[str, typer.Argument(help="A run's key or its beginning, as in `holdfast scores`.")],
     sample: Annotated[str, typer.Argument(metavar="ID", help="A sample's id.")],
     store: StoreOption = STORE,

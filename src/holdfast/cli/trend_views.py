@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from holdfast.cli.output import err, out, print_csv, print_json, show_table, warn
+from holdfast.cli.output import err, out, print_csv, print_json, print_records, show_table, warn
 from holdfast.core.errors import HoldfastError, Misuse, unknown
 from holdfast.core.rounding import percent, shown
 from holdfast.core.table import Table
@@ -37,7 +37,7 @@ class Output(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TrendRequest:
     """The line that was asked for, and what to say beside it."""
 
     y: str
@@ -49,32 +49,39 @@ class Asked:
     beyond: str | None = None
 
 
-def matching(settings: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """The settings that names and patterns stand for, in order; a name nobody has is kept, for its error."""
-    found: list[str] = []
-    for text in wanted:
+def settings_matching(settings: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The settings that names and patterns stand for, in order; an unknown name is kept, for its error."""
+    matches: list[str] = []
+    for text in names:
         if text in settings or not any(sign in text for sign in "*?["):
-            found.append(text)
+            matches.append(text)
             continue
         fitting = [name for name in settings if fnmatchcase(name, text)]
         if not fitting:
             raise unknown("setting", text, settings)
-        found += fitting
-    return list(dict.fromkeys(found))
+        matches += fitting
+    return list(dict.fromkeys(matches))
 
 
 # one line
 
 
 def show_line(
-    fitted: Table, placed: Table, asked: Asked, chosen: FitSet, *, benchmark: str, models: Sequence[str], how: Output
+    fitted: Table,
+    placed: Table,
+    request: TrendRequest,
+    chosen: FitSet,
+    *,
+    benchmark: str,
+    models: Sequence[str],
+    how: Output,
 ) -> None:
     """One line or plane, and every model against it."""
-    line = _line(fitted, asked, chosen)
+    line = _line(fitted, request, chosen)
     rows = sorted(placements(line, placed, models=models or None), key=lambda each: -each.beyond)
-    if asked.beyond is not None:
+    if request.beyond is not None:
         rows = [_without_interval(each) for each in rows]
-    more = _more(line, fitted, placed, rows, asked)
+    more = _more(line, fitted, placed, rows, request)
     if how.json:
         about = {"benchmark": benchmark, "fit": line.record(), "selection": chosen.record(), **more.record}
         print_json(about | {"models": [_record(each, more) for each in rows]})
@@ -89,12 +96,12 @@ def show_line(
         for text in (*_line_texts(line), *line.cautions, *more.texts):
             out.print(text, markup=False)
         out.print("")
-    columns = ["model", asked.y, "expected", "above the line, points", *more.columns, ""]
+    columns = ["model", request.y, "expected", "above the line, points", *more.columns, ""]
     show_table(columns, [_placed_row(each, more) for each in rows], right=columns[1:-1], latex=how.latex)
     err.print(f"{len(rows)} models placed, {line.n} fitted on", markup=False)
 
 
-class More(NamedTuple):
+class LineExtras(NamedTuple):
     """What is said beside a line: texts, what programs read, and intervals and columns by model."""
 
     texts: list[str]
@@ -104,21 +111,21 @@ class More(NamedTuple):
     columns: list[str]
 
 
-def _line(table: Table, asked: Asked, chosen: FitSet) -> Trend:
-    if asked.beyond is None:
-        return fit_trend(table, asked.y, asked.x, space=asked.space, models=chosen.models, zero=asked.zero)
-    if len(asked.x) != 1:
+def _line(table: Table, request: TrendRequest, chosen: FitSet) -> Trend:
+    if request.beyond is None:
+        return fit_trend(table, request.y, request.x, space=request.space, models=chosen.models, zero=request.zero)
+    if len(request.x) != 1:
         raise Misuse("--beyond gives back a line on one --x")
-    for setting in (asked.y, asked.x[0], asked.beyond):
+    for setting in (request.y, request.x[0], request.beyond):
         table.column(setting)  # says which names are near
-    return printed_line(table.of(chosen.models), y=asked.y, x=asked.x[0], beyond=asked.beyond)
+    return printed_line(table.of(chosen.models), y=request.y, x=request.x[0], beyond=request.beyond)
 
 
-def _more(line: Trend, fitted: Table, placed: Table, rows: Sequence[Placement], asked: Asked) -> More:
-    made = More([], {}, _intervals(line, placed, rows, asked), _relative(placed, rows, asked), [])
+def _more(line: Trend, fitted: Table, placed: Table, rows: Sequence[Placement], request: TrendRequest) -> LineExtras:
+    made = LineExtras([], {}, _intervals(line, placed, rows, request), _relative(placed, rows, request), [])
     if isinstance(line, Fit) and line.space.name == "linear" and len(line.x) == 1:
         limit, rate = upper_limit_score(line), conversion_rate_score(line)
-        if asked.beyond is not None:
+        if request.beyond is not None:
             limit, rate = (Score(score.value, math.nan, math.nan, score.n) for score in (limit, rate))
         made.record.update({name: _score(score) for name, score in (("upper_limit", limit), ("conversion_rate", rate))})
         made.texts.append(
@@ -129,46 +136,46 @@ def _more(line: Trend, fitted: Table, placed: Table, rows: Sequence[Placement], 
     made.record["not_fitted"] = {"models": len(others), "mae": error}
     if others:
         made.texts.append(f"{len(others)} models not fitted on lie {percent(error, 2)} points from it on average")
-    if len(asked.x) > 1 and isinstance(line, Fit):
-        _add_rankings(made, line, fitted, placed, asked)
-    if asked.by:
-        _add_groups(made, line, placed, asked.by)
-    if asked.baseline:
-        made.columns.append(f"against {asked.baseline}, points")
+    if len(request.x) > 1 and isinstance(line, Fit):
+        _add_rankings(made, line, fitted, placed, request)
+    if request.by:
+        _add_groups(made, line, placed, request.by)
+    if request.baseline:
+        made.columns.append(f"against {request.baseline}, points")
     return made
 
 
-def _intervals(line: Trend, placed: Table, rows: Sequence[Placement], asked: Asked) -> dict[str, Score]:
+def _intervals(line: Trend, placed: Table, rows: Sequence[Placement], request: TrendRequest) -> dict[str, Score]:
     """Effective robustness with its interval, where one line over models makes it."""
-    if not isinstance(line, Fit) or asked.beyond is not None:
+    if not isinstance(line, Fit) or request.beyond is not None:
         return {}
     made = effective_robustness_scores(line, placed.of([each.model for each in rows]))
     return {model: score for model, score in made.items() if np.isfinite(score.low) and np.isfinite(score.high)}
 
 
-def _relative(placed: Table, rows: Sequence[Placement], asked: Asked) -> dict[str, float]:
-    if not asked.baseline:
+def _relative(placed: Table, rows: Sequence[Placement], request: TrendRequest) -> dict[str, float]:
+    if not request.baseline:
         return {}
-    return relative_robustness(placed, asked.y, {each.model: asked.baseline for each in rows})
+    return relative_robustness(placed, request.y, {each.model: request.baseline for each in rows})
 
 
-def _add_rankings(made: More, line: Fit, fitted: Table, placed: Table, asked: Asked) -> None:
+def _add_rankings(made: LineExtras, line: Fit, fitted: Table, placed: Table, request: TrendRequest) -> None:
     """Kendall's τ of effective robustness in the plane with that on each input alone."""
     whole = effective_robustness(line, placed)
-    found: dict[str, float | None] = {}
-    for name in asked.x:
+    matches: dict[str, float | None] = {}
+    for name in request.x:
         try:
-            alone = fit(fitted, asked.y, name, space=line.space, models=line.points.models)
-            found[name] = same_ranking(whole, effective_robustness(alone, placed))
+            alone = fit(fitted, request.y, name, space=line.space, models=line.points.models)
+            matches[name] = same_ranking(whole, effective_robustness(alone, placed))
         except HoldfastError:  # a score of 0 or 1 that the plane's policy dealt with
-            found[name] = None
-    made.record["same_ranking"] = found
-    said = ", ".join(f"{name} {shown(value, 2)}" for name, value in found.items() if value is not None)
-    if said:
-        made.texts.append(f"Kendall's τ with effective robustness on one input alone: {said}")
+            matches[name] = None
+    made.record["same_ranking"] = matches
+    texts = ", ".join(f"{name} {shown(value, 2)}" for name, value in matches.items() if value is not None)
+    if texts:
+        made.texts.append(f"Kendall's τ with effective robustness on one input alone: {texts}")
 
 
-def _add_groups(made: More, line: Trend, placed: Table, fact: str) -> None:
+def _add_groups(made: LineExtras, line: Trend, placed: Table, fact: str) -> None:
     groups = by_group(effective_robustness(line, placed), [placed.fact(model, fact) or "?" for model in placed.models])
     made.record["groups"] = [group._asdict() for group in groups]
     made.texts.extend(
@@ -184,7 +191,7 @@ def _without_interval(each: Placement) -> Placement:
     return each._replace(expected=expected, is_unusual=False)
 
 
-def _record(each: Placement, more: More) -> dict[str, object]:
+def _record(each: Placement, more: LineExtras) -> dict[str, object]:
     score = more.beyond.get(each.model)
     bounds = {"beyond_low": None if score is None else score.low, "beyond_high": None if score is None else score.high}
     relative = {"relative": more.relative[each.model]} if each.model in more.relative else {}
@@ -210,7 +217,7 @@ def _line_texts(line: Trend) -> list[str]:
     ]
 
 
-def _placed_row(each: Placement, more: More) -> list[str]:
+def _placed_row(each: Placement, more: LineExtras) -> list[str]:
     expected = each.expected
     note = ("unusual" if each.is_unusual else "") if not each.was_fitted else "fitted on"
     bounds = percent(expected.value)
@@ -264,7 +271,7 @@ def show_lines(
                 "cautions": list(cautions(n, r2)),
             }
         )
-    if print_records(records, how):
+    if print_records(records, json=how.json, csv=how.csv):
         return
     rows = [
         [
@@ -287,19 +294,10 @@ def sources(table: Table, setting: str) -> str:
     return "; ".join(sorted({table.source_of(model, setting) for model in table.models} - {""}))
 
 
-def print_records(records: Sequence[Mapping[str, object]], how: Output) -> bool:
-    """Prints for programs where that is asked for, and says whether it did."""
-    if how.json:
-        print_json(records)
-    elif how.csv:
-        print_csv(records)
-    return how.json or how.csv
-
-
 def words(record: Mapping[str, object]) -> list[str]:
     """The cautions of a record."""
-    said = record["cautions"]
-    return [str(text) for text in said] if isinstance(said, list) else []
+    texts = record["cautions"]
+    return [str(text) for text in texts] if isinstance(texts, list) else []
 
 
 def number(record: Mapping[str, object], name: str) -> float:

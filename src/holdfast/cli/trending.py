@@ -30,7 +30,7 @@ class Tables(NamedTuple):
     placed: Table
 
 
-def trend(
+def trend_command(
     y: Annotated[
         list[str] | None,
         typer.Option("--y", help="The setting to explain; several, or a pattern such as `*`, make a table of lines."),
@@ -93,7 +93,7 @@ def trend(
         return
     ys, xs = _needed(y, "--y"), _needed(x, "--x")
     tables = _tables(kept, benchmark, [*ys, *xs, *([beyond] if beyond else [])])
-    names = views.matching(tables.fitted.settings, ys)
+    names = views.settings_matching(tables.fitted.settings, ys)
     _check_shares(tables, [*(names if len(names) == 1 or matrix else ()), *xs])
     chosen = fit_set(tables.fitted, fit or (), leave_out or (), benchmark=benchmark)
     for note in chosen.notes:
@@ -113,8 +113,8 @@ def trend(
     if len(names) > 1:
         views.show_lines(tables.scores, tables.fitted, xs, names, space or "logit", policy, chosen, how)
         return
-    asked = views.Asked(names[0], xs, space or "logit", policy, by=by, baseline=baseline, beyond=beyond)
-    views.show_line(tables.fitted, tables.placed, asked, chosen, benchmark=benchmark, models=model or (), how=how)
+    request = views.TrendRequest(names[0], xs, space or "logit", policy, by=by, baseline=baseline, beyond=beyond)
+    views.show_line(tables.fitted, tables.placed, request, chosen, benchmark=benchmark, models=model or (), how=how)
     if not json:
         err.print(f"source: {views.sources(tables.placed, names[0])}", markup=False)
 

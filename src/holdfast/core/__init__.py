@@ -1,1 +1,1 @@
-"""What everything else stands on: refs and keys, the registry, keyed noise, errors and the small types."""
+"""What every other package uses: refs and keys, the registry, keyed noise, errors and the small types."""

@@ -51,7 +51,7 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str | None:
 
 
 def unknown(kind: str, name: str, known: Iterable[str], *, otherwise: str | None = None) -> Misuse:
-    """The error for a name nobody registered."""
+    """The error for an unknown name, with the closest known ones."""
     known = sorted(known)
     hint = did_you_mean(name, known) or otherwise or (f"there are: {', '.join(known)}" if known else "there are none")
     return Misuse(f"no {kind} named `{name}`", hint=hint)

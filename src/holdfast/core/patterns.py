@@ -31,7 +31,7 @@ class Patterns:
 
     def texts(self, patterns: Iterable[str]) -> list[str]:
         """What all the patterns stand for, in their order."""
-        found = []
+        every: list[str] = []
         for pattern in patterns:
             if len(pattern) > MOST_LETTERS:
                 raise Misuse(f"`{shortened(pattern)}` is {len(pattern):,} letters long, at most {MOST_LETTERS:,}")
@@ -39,24 +39,24 @@ class Patterns:
             self.made += len(texts)
             if self.made > MOST_TEXTS:
                 raise self._too_many(pattern)
-            found += texts
-        return found
+            every += texts
+        return every
 
     def _expanded(self, pattern: str, depth: int) -> list[str]:
         if depth > MOST_BRACES:
             hint = "does a list name itself?" if self.lists else None
             raise Misuse(f"more than {MOST_BRACES} braces inside each other in `{shortened(pattern)}`", hint=hint)
-        found, at = [""], 0
+        texts, at = [""], 0
         while (start := pattern.find("{", at)) >= 0:
             options, end = _alternatives(pattern, start)
             before, inner = _unopened(pattern[at:start], pattern), self._inner(options, depth + 1)
-            letters = sum(map(len, found)) * len(inner) + len(found) * sum(map(len, inner))
-            if len(found) * len(inner) > MOST_TEXTS or letters > MOST_EXPANDED:
+            letters = sum(map(len, texts)) * len(inner) + len(texts) * sum(map(len, inner))
+            if len(texts) * len(inner) > MOST_TEXTS or letters > MOST_EXPANDED:
                 raise self._too_many(pattern)
-            found = [text + before + one for text in found for one in inner]
+            texts = [text + before + one for text in texts for one in inner]
             at = end + 1
         rest = _unopened(pattern[at:], pattern)
-        return [text + rest for text in found]
+        return [text + rest for text in texts]
 
     def _inner(self, options: list[str], depth: int) -> list[str]:
         if len(options) > 1 or options[0] not in self.lists:
@@ -67,12 +67,12 @@ class Patterns:
         return self.known[name]
 
     def _each(self, patterns: Sequence[str], depth: int) -> list[str]:
-        found: list[str] = []
+        texts: list[str] = []
         for pattern in patterns:
-            found += self._expanded(pattern, depth)
-            if len(found) > MOST_TEXTS:
+            texts += self._expanded(pattern, depth)
+            if len(texts) > MOST_TEXTS:
                 raise self._too_many(pattern)
-        return found
+        return texts
 
     def _too_many(self, pattern: str) -> Misuse:
         hint = "list fewer alternatives, or evaluate them in parts"

@@ -91,21 +91,21 @@ class Component:
 class Registry:
     """Components by kind and name."""
 
-    found: dict[str, dict[str, Component]] = field(default_factory=dict)
+    components: dict[str, dict[str, Component]] = field(default_factory=dict)
     discovered: set[str] = field(default_factory=set)
 
     def add(self, entry: Component) -> None:
         for kind in CHANGES if entry.kind in CHANGES else (entry.kind,):
-            other = self.found.get(kind, {}).get(entry.name)
+            other = self.components.get(kind, {}).get(entry.name)
             if other is not None and not _is_same_factory(other.factory, entry.factory):
                 homes = " and ".join(_qualified_name(each.factory) for each in (other, entry))
                 problem = f"two {entry.kind}s are named `{entry.name}`: {homes}"
                 raise HoldfastError(problem, hint="rename one of them")
-        self.found.setdefault(entry.kind, {})[entry.name] = entry
+        self.components.setdefault(entry.kind, {})[entry.name] = entry
 
     def entries(self, kind: str) -> dict[str, Component]:
         self.discover(kind)
-        return dict(sorted(self.found.get(kind, {}).items()))
+        return dict(sorted(self.components.get(kind, {}).items()))
 
     def entry(self, kind: str, name: str) -> Component:
         known = self.entries(kind)
@@ -329,15 +329,15 @@ def _options(annotation: Any) -> tuple[Any, ...]:
 def in_words(annotation: Any) -> str:
     """A parameter's type as a person would say it."""
     words = {int: "a whole number", float: "a number", str: "a word", bool: "true or false", types.NoneType: "none"}
-    said = []
+    options = []
     for option in _options(annotation):
         if typing.get_origin(option) is Literal:
-            said.append("one of " + ", ".join(value_text(item) for item in typing.get_args(option)))
+            options.append("one of " + ", ".join(value_text(item) for item in typing.get_args(option)))
         elif typing.get_origin(option) is tuple:
-            said.append("a list like [a,b] of " + in_words(typing.get_args(option)[0]))
+            options.append("a list like [a,b] of " + in_words(typing.get_args(option)[0]))
         else:
-            said.append(words.get(option, str(option)))
-    return " or ".join(said)
+            options.append(words.get(option, str(option)))
+    return " or ".join(options)
 
 
 def _usage(entry: Component) -> str:

@@ -58,12 +58,12 @@ def remove_leftovers(parent: Path, pattern: str, *, first: Callable[[Path], obje
 def end_processes_using(folder: Path) -> list[int]:
     """Kills this user's processes that have a file below the folder open, where the system tells (Linux)."""
     ended = []
-    for place in Path("/proc").glob("[0-9]*"):
-        if int(place.name) == os.getpid() or not _uses(place, folder):
+    for process in Path("/proc").glob("[0-9]*"):
+        if int(process.name) == os.getpid() or not _uses(process, folder):
             continue
         with contextlib.suppress(OSError):
-            os.kill(int(place.name), 9)
-            ended.append(int(place.name))
+            os.kill(int(process.name), 9)
+            ended.append(int(process.name))
     return ended
 
 
@@ -78,7 +78,7 @@ def _uses(process: Path, folder: Path) -> bool:
 
 
 def _is_left(path: Path) -> bool:
-    """Whether a folder has a lock that nobody holds and is ours to remove."""
+    """Whether a folder has a lock that no process holds and is ours to remove."""
     try:
         if path.is_symlink() or path.stat().st_uid != os.getuid():
             return False

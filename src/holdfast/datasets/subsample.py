@@ -16,7 +16,7 @@ from holdfast.datasets import load
 
 
 @dataclass(slots=True, eq=False)
-class Subset:
+class ChosenSamples:
     """Some samples of another dataset, with their ids, labels and classes."""
 
     card: DatasetCard
@@ -29,7 +29,7 @@ class Subset:
         return self.whole.images(self.positions[np.asarray(index, dtype=np.int64)].tolist())
 
 
-def subset_of(whole: Dataset, positions: NDArray[np.int64], *, name: str = "") -> Subset:
+def subset_of(whole: Dataset, positions: NDArray[np.int64], *, name: str = "") -> ChosenSamples:
     """The samples at these positions, in this order."""
     if not len(positions):
         raise HoldfastError(f"nothing of `{whole.card.name}` is left", hint="ask for a larger share, or more samples")
@@ -37,7 +37,7 @@ def subset_of(whole: Dataset, positions: NDArray[np.int64], *, name: str = "") -
     card = replace(
         whole.card, name=name or whole.card.name, fingerprint=digest(["chosen", whole.card.fingerprint, list(ids)])
     )
-    return Subset(card, ids, whole.labels[positions], whole, positions)
+    return ChosenSamples(card, ids, whole.labels[positions], whole, positions)
 
 
 def keyed_order(ids: Sequence[str], seed: int) -> NDArray[np.int64]:
@@ -66,7 +66,7 @@ def subsample(
     per_class: bool = False,
     rest: bool = False,
     seed: int = 0,
-) -> Subset:
+) -> ChosenSamples:
     """A random part of a dataset: a share of it or a count of samples, over all or of every class.
 
     `subsample:(cifar10:split=train),share=0.05`. A sample's chance depends on seed and id alone, so that a larger part

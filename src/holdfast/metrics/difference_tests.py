@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincinv
+from scipy.special import bdtr, betaincinv
 
 from holdfast.core.intervals import CONFIDENCE, z_value
 from holdfast.core.types import Score
@@ -43,12 +43,7 @@ def paired_difference(one: NDArray[np.bool_], other: NDArray[np.bool_], *, confi
 
 def mcnemar(only_one: int, only_other: int) -> float:
     """Exact two-sided p-value that two models differ only by chance, from the samples on which they disagree."""
-    n = only_one + only_other
-    if n == 0:
-        return 1.0
-    fewer = min(only_one, only_other)
-    tail = math.fsum(math.exp(_log_choose(n, k) - n * math.log(2)) for k in range(fewer + 1))
-    return min(1.0, 2 * tail)
+    return min(1.0, 2 * float(bdtr(min(only_one, only_other), only_one + only_other, 0.5)))
 
 
 def exact_bounds(right: ArrayLike, n: ArrayLike, miss: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -123,7 +118,3 @@ def _ratio(gap: float, variance: float) -> float:
     if variance > 1e-300:
         return gap / math.sqrt(variance)
     return math.copysign(math.inf, gap) if abs(gap) > 1e-12 else 0.0
-
-
-def _log_choose(n: int, k: int) -> float:
-    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)

@@ -104,7 +104,7 @@ def latex_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right:
 
 
 def escaped(text: str) -> str:
-    """Text that LaTeX prints as it stands."""
+    """Text escaped for LaTeX."""
     return "".join(SPECIAL.get(sign, sign) for sign in text)
 
 
@@ -123,9 +123,9 @@ def robustbench_entry(store: Store, model: str) -> dict[str, object]:
         raise unknown("measured model", model, {footer.model for footer in store.footers().values()})
     attacked = [footer for footer in footers if [change.name for change in footer.changes] in AUTOATTACKS]
     if len(attacked) != 1:
-        found = ", ".join(footer.scenario for footer in attacked) or "none"
+        scenarios = ", ".join(footer.scenario for footer in attacked) or "none"
         raise HoldfastError(
-            f"an entry needs `{model}` under one AutoAttack, found: {found}",
+            f"an entry needs `{model}` under one AutoAttack, found: {scenarios}",
             hint="evaluate it under DATASET+autoattack-linf:radius=8/255, or give a store with one of them",
         )
     attack = attacked[0]

@@ -127,8 +127,8 @@ class Files:
         """How many bytes a file has; None where its filesystem does not say."""
         if self.is_local:
             return os.stat(self.path(name)).st_size  # noqa: PTH116 - no Path: it is asked for every file
-        found = self.fs.info(self.path(name)).get("size")
-        return None if found is None else int(found)
+        listed = self.fs.info(self.path(name)).get("size")
+        return None if listed is None else int(listed)
 
     def names(self, folder: str, suffix: str) -> list[str]:
         """Complete files below a folder, as names relative to the root, sorted."""
@@ -136,23 +136,23 @@ class Files:
 
     def listing(self, folder: str, suffix: str) -> FileList:
         """What is below a folder, each file with its stamp; one listing, however many files."""
-        found = FileList()
+        listed = FileList()
         if self._is_file(folder):
-            found.odd[folder] = "it is a file, not a folder"
-            return found
+            listed.odd[folder] = "it is a file, not a folder"
+            return listed
         for name, mark in self._walked(folder) if self.is_local else self._listed(folder):
             if not _is_kept(name, suffix):
                 continue
             if not _is_text(name):
-                found.odd[printable(name)] = "its name is not UTF-8"
+                listed.odd[printable(name)] = "its name is not UTF-8"
             elif mark is None:
-                found.odd[name] = NO_FILE
+                listed.odd[name] = NO_FILE
             else:
-                found.stamps[name] = mark
-        return found
+                listed.stamps[name] = mark
+        return listed
 
     def exists(self, name: str) -> bool:
-        """Whether there is such a file or folder; an error where nobody can tell."""
+        """Whether there is such a file or folder; an error where the filesystem does not answer."""
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             if self.is_local:
                 os.stat(self.path(name))  # noqa: PTH116 - `Path.exists` takes some errors for an absence
@@ -181,8 +181,8 @@ class Files:
 
     def leftovers(self) -> list[str]:
         """Temporary files of writers that died; never read as rows."""
-        found = self._walked("") if self.is_local else self._listed("")
-        return sorted(printable(name) for name, _ in found if name.endswith(TEMPORARY))
+        listed = self._walked("") if self.is_local else self._listed("")
+        return sorted(printable(name) for name, _ in listed if name.endswith(TEMPORARY))
 
     def _walked(self, folder: str) -> Iterator[tuple[str, str | None]]:
         """Files below a folder on a local disk, with their stamps; fsspec would ask the disk several times for each."""
@@ -209,10 +209,10 @@ class Files:
         start = self.path(folder).rstrip("/")
         self.fs.invalidate_cache()
         try:
-            found = self.fs.ls(start, detail=True)
+            listed = self.fs.ls(start, detail=True)
         except (FileNotFoundError, NotADirectoryError):
             return
-        for info in found:
+        for info in listed:
             base = str(info["name"]).rstrip("/").rpartition("/")[2]
             name = f"{folder}/{base}" if folder else base
             if str(info["name"]).strip("/") == start.strip("/"):
@@ -269,7 +269,7 @@ def _entry_stamp(entry: os.DirEntry[str]) -> str | None:
 
 @contextlib.contextmanager
 def _links_checked(path: str) -> Iterator[None]:
-    """A link that leads nowhere is no file that is gone: it stays, and is told."""
+    """A link that leads nowhere is not a missing file: the error says what it is."""
     try:
         yield
     except FileNotFoundError:

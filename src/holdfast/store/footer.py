@@ -37,8 +37,8 @@ class ChangeRecord:
 class Footer:
     """Everything needed to read the rows, to trust them and to make them again.
 
-    `right`, `in_top5` and `failed` count the rows, so that a board needs none of them; None where nobody counted, and
-    `in_top5` where the rows have no ranks. `probe` is what the model answered on probe images, where it is code.
+    `right`, `in_top5` and `failed` count the rows, so that a board reads no rows; None in older files, and `in_top5`
+    where the rows have no ranks. `probe` is what the model answered on probe images, where it is code.
     """
 
     key: str
@@ -127,7 +127,7 @@ class Footer:
         return json.dumps(asdict(self), ensure_ascii=False).encode()
 
     def to_metadata(self) -> dict[bytes, bytes]:
-        """The footer as it stands in a file, under a seal: the digest covers the rows, the seal the rest."""
+        """The footer as a file has it, under a seal: the digest covers the rows, the seal the rest."""
         data = self.to_bytes()
         return {FOOTER_KEY: data, SEAL_KEY: _seal(data)}
 
@@ -148,7 +148,7 @@ class Footer:
                 problem = f"rows of format {record.get('format')}, this installation reads format {FORMAT}"
                 raise OtherFormat(problem, hint=HINT)
             made = {name: make(record[name]) for name, make in compounds.items() if name in record}
-            footer = _made_of(cls, record | made)
+            footer = _from_record(cls, record | made)
             _check_text(record)
             _check_counts(footer)
         except (TypeError, ValueError, AttributeError, RecursionError) as error:
@@ -164,7 +164,7 @@ HINT = "read the store with the version of holdfast that wrote it"
 Record = TypeVar("Record")
 
 
-def _made_of(kind: type[Record], record: dict[str, Any]) -> Record:
+def _from_record(kind: type[Record], record: dict[str, Any]) -> Record:
     """A record of ours from the fields that it knows; a `TypeError` names what is missing or of another kind."""
     made = kind(**{f.name: record[f.name] for f in fields(kind) if f.name in record})  # type: ignore[arg-type]
     for name, kinds in _plain_fields(kind).items():  # type: ignore[arg-type]
@@ -178,8 +178,8 @@ def _made_of(kind: type[Record], record: dict[str, Any]) -> Record:
 def _plain_fields(kind: Any) -> dict[str, tuple[type, ...]]:
     """What the fields of a record may hold that are texts or numbers."""
     words = {f.name: str(f.type).split(" | ") for f in fields(kind)}
-    plain = {name: said for name, said in words.items() if set(said) <= KINDS.keys()}
-    return {name: tuple(kind for word in said for kind in KINDS[word]) for name, said in plain.items()}
+    plain = {name: types for name, types in words.items() if set(types) <= KINDS.keys()}
+    return {name: tuple(kind for word in types for kind in KINDS[word]) for name, types in plain.items()}
 
 
 def _check_text(record: object) -> None:
@@ -200,18 +200,18 @@ def _texts(record: Any) -> tuple[str, ...]:
 
 
 def _card(record: dict[str, Any]) -> ModelCard:
-    return _made_of(ModelCard, record | {"threats": _texts(record.get("threats", ()))})
+    return _from_record(ModelCard, record | {"threats": _texts(record.get("threats", ()))})
 
 
 compounds: dict[str, Callable[[Any], Any]] = {  # fields that JSON gives back as lists and dicts
-    "changes": lambda record: tuple(_made_of(ChangeRecord, change) for change in record),
+    "changes": lambda record: tuple(_from_record(ChangeRecord, change) for change in record),
     "card": _card,
     "classes": _texts,
     "versions": dict,
     "facts": dict,
     "tallies": dict,
     "probe": tuple,
-    "flags": lambda record: tuple(_made_of(Flag, flag) for flag in record),
+    "flags": lambda record: tuple(_from_record(Flag, flag) for flag in record),
 }
 KINDS: dict[str, tuple[type, ...]] = {
     "str": (str,),

@@ -43,9 +43,9 @@ def keep(store: Store, imported: Sequence[Scores], *, replace: bool = False) -> 
     their models are kept with those.
     """
     others = [other_versions(store, scores) for scores in imported]
-    for scores, found in zip(imported, others, strict=True):
-        if found and not replace:
-            known = "; ".join(f"{import_name(one)}, from {one.origin}" for one in found)
+    for scores, matches in zip(imported, others, strict=True):
+        if matches and not replace:
+            known = "; ".join(f"{import_name(one)}, from {one.origin}" for one in matches)
             raise Misuse(
                 f"`{scores.benchmark}` is in this store in another version: {known}",
                 hint="--replace puts the new one in its place; `holdfast import --remove NAME` removes one",
@@ -75,11 +75,11 @@ def _kept(store: Store, scores: Scores, others: Sequence[Scores], *, replace: bo
 
 def imports(store: Store) -> list[Import]:
     """All that was imported: every file of scores, and the runs of each format."""
-    found = []
+    matches = []
     for one in store.scores():
         table = one.table
         shape = (len(table.models), len(table.settings))
-        found.append(Import(import_name(one), one.benchmark, *shape, str(one.origin or ""), (scores_file_name(one),)))
+        matches.append(Import(import_name(one), one.benchmark, *shape, str(one.origin or ""), (scores_file_name(one),)))
     runs: dict[str, list[str]] = {}
     models: dict[str, set[str]] = {}
     scenarios: dict[str, set[str]] = {}
@@ -91,25 +91,27 @@ def imports(store: Store) -> list[Import]:
             scenarios.setdefault(name, set()).add(footer.scenario)
     for name, files in sorted(runs.items()):
         made = Import(name, name, len(models[name]), len(scenarios[name]), f"{len(files)} runs", tuple(sorted(files)))
-        found.append(made)
-    return found
+        matches.append(made)
+    return matches
 
 
 def remove(store: Store, name: str) -> Import:
     """Removes what was imported under a name: that of a benchmark, of one of its files, or of the file it came from."""
     there = imports(store)
-    found = [one for one in there if name == one.name] or [
+    matches = [one for one in there if name == one.name] or [
         one for one in there if name == one.benchmark or one.source.startswith(f"{name} (")
     ]
-    if not found:
+    if not matches:
         raise unknown("import", name, {known for one in there for known in (one.name, one.benchmark)})
-    if len(found) > 1:
-        listed = "; ".join(f"{one.name}, from {one.source}" for one in found)
-        raise Misuse(f"{len(found)} imports are called `{name}`: {listed}", hint=f"name one: --remove {found[0].name}")
-    for file in found[0].files:
+    if len(matches) > 1:
+        listed = "; ".join(f"{one.name}, from {one.source}" for one in matches)
+        raise Misuse(
+            f"{len(matches)} imports are called `{name}`: {listed}", hint=f"name one: --remove {matches[0].name}"
+        )
+    for file in matches[0].files:
         store.files.remove(file)
         store.index.drop(file)
-    return found[0]
+    return matches[0]
 
 
 def together(files: Sequence[Scores]) -> Scores:

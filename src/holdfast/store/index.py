@@ -1,6 +1,6 @@
 """The index: what the footers of all finished runs say, in one table, so that a large store answers at once.
 
-It is derived from the files and follows them: whoever reads it lists the folder, reads the footers of files that are
+It is derived from the files and follows them: a reader lists the folder, reads the footers of files that are
 new or have changed, and writes the table anew when that was worth it. Two processes may do so at once, and it can be
 deleted at any time. A seal over the whole file tells an index that was edited or damaged: none of it is used then.
 """
@@ -31,7 +31,7 @@ REST = 10  # a larger one is listed again after this many times as long as listi
 WORTH = 100  # the table is written anew when one in so many entries is new
 SEAL_KEY = b"holdfast index"
 EDITED = {b"holdfast sealed", b"pandas"}  # what an editor leaves in the metadata when the seal is gone
-BLANK = b"0" * 64  # what stands in place of the seal while it is computed
+BLANK = b"0" * 64  # the bytes of the seal while it is computed
 READERS = 8  # footers read at once: an object store answers each slowly and many together
 
 OWN = ("key", "family", "digest", "command")  # texts of one run alone; all others are shared by many
@@ -76,11 +76,11 @@ class Index:
         elif len(self.known) > FEW and time.monotonic() - self.listed < REST * self.took:
             return self.known
         begun = time.monotonic()
-        found = self.files.listing(self.folder, self.suffix)
+        listed_files = self.files.listing(self.folder, self.suffix)
         self.listed = time.monotonic()
         self.took = self.listed - begun
-        self._follow(found.stamps, self.known)
-        self.left_aside |= {name: ("", Foreign(f"cannot read {name}: {why}")) for name, why in found.odd.items()}
+        self._follow(listed_files.stamps, self.known)
+        self.left_aside |= {name: ("", Foreign(f"cannot read {name}: {why}")) for name, why in listed_files.odd.items()}
         return self.known
 
     def family(self, name: str) -> list[str]:
@@ -222,11 +222,11 @@ def _column(footers: Sequence[Footer], name: str, kind: pa.DataType) -> pa.Array
     values = [getattr(footer, name) for footer in footers]
     if name not in compounds:
         return pa.array(values, pa.string()).dictionary_encode() if kind == WORDS else pa.array(values, kind)
-    said: dict[int, str] = {}  # cards, classes and the like are the same object in many footers
+    texts: dict[int, str] = {}  # cards, classes and the like are the same object in many footers
     for value in values:
-        if id(value) not in said:
-            said[id(value)] = json.dumps(value, default=asdict, ensure_ascii=False)
-    return pa.array([said[id(value)] for value in values], pa.string()).dictionary_encode()
+        if id(value) not in texts:
+            texts[id(value)] = json.dumps(value, default=asdict, ensure_ascii=False)
+    return pa.array([texts[id(value)] for value in values], pa.string()).dictionary_encode()
 
 
 def footers_in(table: pa.Table) -> list[Footer]:

@@ -102,23 +102,23 @@ def paired(one: LogitFile, other: LogitFile) -> tuple[LogitFile, LogitFile]:
         if sorted(one.classes) != sorted(other.classes):
             odd = sorted(set(one.classes) ^ set(other.classes))
             raise Misuse(f"{one.name} and {other.name} have different classes, `{odd[0]}` is in one of them only")
-        places = [other.classes.index(name) for name in one.classes]
-        other = LogitFile(other.name, other.logits[:, places], other.ids, other.labels, one.classes)
+        columns = [other.classes.index(name) for name in one.classes]
+        other = LogitFile(other.name, other.logits[:, columns], other.ids, other.labels, one.classes)
     return one, other
 
 
 def _reordered(one: LogitFile, other: LogitFile) -> LogitFile:
     assert one.ids is not None
     assert other.ids is not None
-    place = {name: i for i, name in enumerate(other.ids)}
-    missing = [name for name in one.ids if name not in place]
+    index_of = {name: i for i, name in enumerate(other.ids)}
+    missing = [name for name in one.ids if name not in index_of]
     if missing or len(one.ids) != len(other.ids):
         only = missing[0] if missing else next(name for name in other.ids if name not in set(one.ids))
         raise Misuse(
             f"{one.name} and {other.name} are of different samples: `{only}` is in one of them only",
             hint="keep the samples both have, in both files",
         )
-    order = [place[name] for name in one.ids]
+    order = [index_of[name] for name in one.ids]
     labels = None if other.labels is None else other.labels[order]
     return LogitFile(other.name, other.logits[order], one.ids, labels, other.classes)
 

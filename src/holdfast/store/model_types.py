@@ -38,8 +38,8 @@ def types_beside(path: Path) -> Typed:
     made: dict[str, ModelType] = {}
     sources: list[Source] = []
     for pattern in ("model_types*.json", "model_types*.py"):
-        found = [file for folder in FOLDERS if (file := beside(path, folder + pattern)) is not None]
-        for file in found[:1]:
+        files = [file for folder in FOLDERS if (file := beside(path, folder + pattern)) is not None]
+        for file in files[:1]:
             source = opened(file)
             types = _from_json(source) if file.suffix == ".json" else _from_python(source)
             for model, kind in types.items():
@@ -59,11 +59,11 @@ def _from_json(source: Source) -> dict[str, ModelType]:
     if not isinstance(content, dict) or not content:
         raise BadFile(f"{source.path} holds no types", hint='{"model": {"nat": "STANDARD"}} or {"model": "STANDARD"}')
     made = {}
-    for model, said in content.items():
-        if isinstance(said, str):
-            made[model] = ModelType(said)
-        elif isinstance(said, dict) and isinstance(said.get("nat"), str):
-            made[model] = ModelType(said["nat"], str(said.get("fine", "")))
+    for model, kind in content.items():
+        if isinstance(kind, str):
+            made[model] = ModelType(kind)
+        elif isinstance(kind, dict) and isinstance(kind.get("nat"), str):
+            made[model] = ModelType(kind["nat"], str(kind.get("fine", "")))
         else:
             raise BadFile(f"{source.path} gives no type `nat` for `{model}`")
     return made

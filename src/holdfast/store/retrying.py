@@ -1,4 +1,4 @@
-"""Files that are asked again: most errors of a disk or a network pass, and none of them says what a file holds."""
+"""Reading and writing with retries: most errors of a disk or network pass, and none says what a file holds."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class RetryingFiles(Files):
             problem = f"cannot read {name}: {error_text(error)}"
             if isinstance(error, OSError) and error.errno in NO_FILE:
                 raise Foreign(problem, hint=MOVE) from error
-            raise CannotRead(problem, hint=TRY_AGAIN) from error
+            raise CannotRead(problem, hint=RETRY_LATER) from error
 
     def _writing(self, verb: str, name: str, action: Callable[[], Result]) -> Result:
         # where a folder is removed while it is written to, the next try makes it again; what is to be moved may be gone
@@ -100,7 +100,7 @@ class RetryingFiles(Files):
             raise
 
 
-TRY_AGAIN = "nothing was moved or measured again: run the same command once the file can be read"
+RETRY_LATER = "nothing was moved or measured again: run the same command once the file can be read"
 MOVE = "it is left aside: move it out of the store"
 WRITABLE = "is the store writable? what was finished before is kept"
 

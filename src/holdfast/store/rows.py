@@ -217,15 +217,15 @@ def to_rows(predictions: Predictions, footer: Footer) -> Rows:
 
 
 def joined_rows(pieces: Sequence[Rows], order: Sequence[str], footer: Footer) -> Rows:
-    """The rows of several pieces in the given order of ids; a sample that stands in two pieces is taken once."""
+    """The rows of several pieces in the given order of ids; a sample in two pieces is taken once."""
     table = pa.concat_tables([piece.table for piece in pieces], promote_options="default").combine_chunks()
-    place: dict[str, int] = {}
+    index_of: dict[str, int] = {}
     for i, name in enumerate(table.column("id").to_pylist()):
-        place.setdefault(name, i)
-    missing = [name for name in order if name not in place]
+        index_of.setdefault(name, i)
+    missing = [name for name in order if name not in index_of]
     if missing:
         raise HoldfastError(f"{len(missing)} of {len(order)} samples have no row, `{missing[0]}` first")
-    return Rows(table.take([place[name] for name in order]), footer).sealed(footer)
+    return Rows(table.take([index_of[name] for name in order]), footer).sealed(footer)
 
 
 def without(rows: Rows, ids: Sequence[str]) -> Rows:

@@ -111,7 +111,7 @@ class Imported:
 
 
 def tidy(scores: Scores) -> list[dict[str, object]]:
-    """One record per number, in the unit of its setting; `n` is None where nobody said."""
+    """One record per number, in the unit of its setting; `n` is None where it is not known."""
     table = scores.table
     records: list[dict[str, object]] = []
     for i, model in enumerate(table.models):
@@ -171,28 +171,30 @@ def cells_of(scores: Scores) -> TableCells:
     values = table.values[model, setting] * scale[setting]
     # a hundred times a fraction is off in the last bit: ten decimals are far finer than any count
     value = np.where(scale[setting] == 100, np.round(values, 10), values) + 0.0
-    places: dict[str, int] = {}
-    of_setting = [places.setdefault(table.sources.get(name) or table.source, len(places)) for name in table.settings]
+    source_index: dict[str, int] = {}
+    of_setting = [
+        source_index.setdefault(table.sources.get(name) or table.source, len(source_index)) for name in table.settings
+    ]
     source = np.array(of_setting, dtype=np.int32)[setting]
     row, column = ({name: i for i, name in enumerate(names)} for names in (table.models, table.settings))
     at = np.full(table.values.shape, -1, dtype=np.int64)
     at[model, setting] = np.arange(len(model))
     for key, text in table.sources.items():
         if isinstance(key, tuple) and key[0] in row and key[1] in column and text:
-            place = at[row[key[0]], column[key[1]]]
-            if place >= 0:
-                source[place] = places.setdefault(text, len(places))
+            cell_index = at[row[key[0]], column[key[1]]]
+            if cell_index >= 0:
+                source[cell_index] = source_index.setdefault(text, len(source_index))
     # only the sources in use, in order of use: equal tables then have equal cells
-    used, first, place_of = np.unique(source, return_index=True, return_inverse=True)
+    used, first, inverse = np.unique(source, return_index=True, return_inverse=True)
     order = np.argsort(first)
-    texts = list(places)
+    texts = list(source_index)
     return TableCells(
         model,
         setting,
         value,
         table.counts[model, setting],
-        np.argsort(order)[place_of].astype(np.int32),
-        [texts[place] for place in used[order]],
+        np.argsort(order)[inverse].astype(np.int32),
+        [texts[number] for number in used[order]],
     )
 
 
@@ -237,18 +239,18 @@ def scores_from_parquet(data: bytes, name: str, *, is_kept: bool = False) -> Sco
         if KEY not in metadata and made.column_names != SCHEMA.names:
             raise Foreign(f"{name} is no file of scores of holdfast's", hint="move it out of the store")
         if made.column_names != SCHEMA.names:
-            raise Damaged(f"{name} is no whole file of scores: its columns are {_listed(made)}", hint=AGAIN)
+            raise Damaged(f"{name} is no whole file of scores: its columns are {_listed(made)}", hint=REIMPORT)
         about = json.loads(metadata[KEY])
         scores = _from_arrow(made, about)
         is_sound = scores.digest == about["digest"] and _says_the_same(made, scores)
     except (HoldfastError, MemoryError):
         raise
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        raise Damaged(f"{name} is not a whole file of scores: {error}", hint=AGAIN) from error
+        raise Damaged(f"{name} is not a whole file of scores: {error}", hint=REIMPORT) from error
     if not is_sound:
-        raise Damaged(f"{name} does not match its digest: it was changed or damaged after writing", hint=AGAIN)
+        raise Damaged(f"{name} does not match its digest: it was changed or damaged after writing", hint=REIMPORT)
     if is_kept and name != scores_file_name(scores):
-        raise Damaged(f"{name} holds the scores of {scores_file_name(scores)}", hint=AGAIN)
+        raise Damaged(f"{name} holds the scores of {scores_file_name(scores)}", hint=REIMPORT)
     return scores
 
 
@@ -264,19 +266,19 @@ def _listed(table: pa.Table) -> str:
 def _says_the_same(made: pa.Table, scores: Scores) -> bool:
     """Whether the columns that stand in the metadata too say the same there: others read the columns alone."""
     settings, units = _texts(made, "setting"), _texts(made, "unit")
-    places = set(zip(settings.place, units.place, strict=True))
-    pairs = [(settings.words[i], units.words[k]) for i, k in places]
+    used = set(zip(settings.positions, units.positions, strict=True))
+    pairs = [(settings.words[i], units.words[k]) for i, k in used]
     named = _texts(made, "benchmark")
-    return {named.words[i] for i in set(named.place)} <= {scores.benchmark} and all(
+    return {named.words[i] for i in set(named.positions)} <= {scores.benchmark} and all(
         setting in scores.table.settings and scores.unit(setting) == unit for setting, unit in pairs
     )
 
 
 class _Texts(NamedTuple):
-    """A column of words: where each row's word stands among them."""
+    """A column of words: the words, and the position of each row's word among them."""
 
     words: list[str]
-    place: list[int]
+    positions: list[int]
 
 
 def _texts(table: pa.Table, name: str) -> _Texts:
@@ -288,34 +290,34 @@ def _texts(table: pa.Table, name: str) -> _Texts:
 
 def _from_arrow(made: pa.Table, about: dict[str, Any]) -> Scores:
     models, settings, units = tuple(about["models"]), tuple(about["settings"]), about["units"]
-    row, column = _places(made.column("model"), models), _places(made.column("setting"), settings)
+    row, column = _indices(made.column("model"), models), _indices(made.column("setting"), settings)
     scale = np.array([100.0 if units[name] in PER_HUNDRED else 1.0 for name in settings])
     values = np.full((len(models), len(settings)), np.nan)
     counts = np.zeros(values.shape, dtype=np.int64)
     values[row, column] = made.column("value").to_numpy() / scale[column]
     counts[row, column] = made.column("n").fill_null(0).to_numpy()
-    said = made.column("source").combine_chunks()
-    texts = said.dictionary.to_pylist() if len(said) else []
+    source_texts = made.column("source").combine_chunks()
+    texts = source_texts.dictionary.to_pylist() if len(source_texts) else []
     origin = None if about["origin"] is None else Origin(**about["origin"])
     if len(texts) <= 1:
         table = Table(models, settings, values, counts, about["facts"], {}, texts[0] if texts else "")
         return Scores(about["benchmark"], table, units, origin)
     sources: dict[str | tuple[str, str], str] = {
-        (models[i], settings[j]): texts[k] for i, j, k in zip(row, column, said.indices.to_numpy(), strict=True)
+        (models[i], settings[j]): texts[k] for i, j, k in zip(row, column, source_texts.indices.to_numpy(), strict=True)
     }
     return Scores(about["benchmark"], Table(models, settings, values, counts, about["facts"], sources), units, origin)
 
 
-def _places(column: pa.ChunkedArray, names: Sequence[str]) -> NDArray[np.int64]:
-    """Where each word of a column stands among the names."""
-    place = {name: i for i, name in enumerate(names)}
+def _indices(column: pa.ChunkedArray, names: Sequence[str]) -> NDArray[np.int64]:
+    """The position of each word of a column among the names."""
+    index = {name: i for i, name in enumerate(names)}
     words = column.combine_chunks()
-    known = np.array([place[word] for word in words.dictionary.to_pylist()], dtype=np.int64)
+    known = np.array([index[word] for word in words.dictionary.to_pylist()], dtype=np.int64)
     return known[words.indices.to_numpy()] if len(words) else np.zeros(0, dtype=np.int64)
 
 
-def _words(places: NDArray[Any], words: Sequence[str]) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(pa.array(places.astype(np.int32)), pa.array(list(words), pa.string()))
+def _words(numbers: NDArray[Any], words: Sequence[str]) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(numbers.astype(np.int32)), pa.array(list(words), pa.string()))
 
 
 def _digest(scores: Scores, more: object, *arrays: NDArray[Any]) -> str:
@@ -327,4 +329,4 @@ def _digest(scores: Scores, more: object, *arrays: NDArray[Any]) -> str:
     return summed.hexdigest()
 
 
-AGAIN = "delete it and import its source again"
+REIMPORT = "delete it and import its source again"

@@ -105,7 +105,7 @@ def opened(path: Path) -> Source:
 
 
 def files_matching(folder: Path, pattern: str) -> list[Path]:
-    """The files of a folder that fit a pattern, sorted; a hidden one among them is an error, for nobody sees it."""
+    """The files of a folder that fit a pattern, sorted; a hidden one, easily overlooked, is an error."""
     files = sorted(folder.glob(pattern))
     for file in files:
         not_hidden(file)

@@ -2,7 +2,7 @@
 
 rows/RUN.parquet              complete runs; present means complete
 parts/RUN/SHARD.parquet       finished shards of a run under way; gone once the run is whole
-parts/RUN/SHARD.state         where the attack on a shard under way stands; gone once the shard is finished
+parts/RUN/SHARD.state         state of the attack on a shard under way; gone once the shard is finished
 scores/NAME.KEY.parquet       scores that others published, as they were imported
 gallery/RUN.parquet           a few samples before and after, as PNG, for reports
 damaged/                      files that failed their check, kept for inspection, never read
@@ -29,7 +29,7 @@ from holdfast.store.files import CannotRead, Damaged, Foreign, Unusable
 from holdfast.store.footer import Footer
 from holdfast.store.galleries import Picture
 from holdfast.store.index import Index, IndexEntry
-from holdfast.store.retrying import PAUSES, TRY_AGAIN, RetryingFiles
+from holdfast.store.retrying import PAUSES, RETRY_LATER, RetryingFiles
 from holdfast.store.rows import Rows, joined_rows
 from holdfast.store.scores import FOLDER, Scores, scores_to_parquet
 from holdfast.store.scores import scores_file_name as scores_name
@@ -50,14 +50,15 @@ Content = TypeVar("Content")
 class Store:
     """Rows of every run ever made here, on a local folder or any fsspec path.
 
-    A file that cannot be used is left aside and the others are read. `tell`, where it is set, hears of each once.
+    A file that cannot be used is left aside and the others are read; `tell`, where given, is called once with each
+    problem.
     """
 
     def __init__(self, path: str, *, tell: Callable[[str], None] | None = None) -> None:
         self.files = RetryingFiles(str(path))
         self.index = Index(self.files, "rows", SUFFIX, self.footer_in)
         self.tell = tell
-        self.told: set[str] = set()
+        self.reported: set[str] = set()
 
     @property
     def url(self) -> str:
@@ -133,10 +134,10 @@ class Store:
 
     def scores(self, benchmark: str | None = None) -> list[Scores]:
         """The scores that were imported, of one benchmark or of all; an error where no file of them can be used."""
-        found = self.files.listing(FOLDER, SUFFIX)
-        problems: list[Unusable] = [Foreign(f"cannot read {name}: {why}") for name, why in found.odd.items()]
+        listed = self.files.listing(FOLDER, SUFFIX)
+        problems: list[Unusable] = [Foreign(f"cannot read {name}: {why}") for name, why in listed.odd.items()]
         kept: list[Scores] = []
-        for name in sorted(found.stamps):
+        for name in sorted(listed.stamps):
             if _is_of(name, benchmark):
                 try:
                     kept.append(self.scores_in(name))
@@ -153,7 +154,7 @@ class Store:
     def has(self, key: str) -> bool:
         """Whether the run is done. A damaged file is moved aside, so that the run is done again.
 
-        An error where nobody can tell: a file in its place that cannot be read, or is not ours.
+        An error where its file cannot be read, or is not ours.
         """
         return self._is_there(row_name(key), self.rows_in)
 
@@ -177,7 +178,7 @@ class Store:
             return None
 
     def read_or_tell(self, key: str) -> Rows | None:
-        """The same where one of many runs must not stop the others: rows that cannot be used are told."""
+        """The same where one of many runs must not stop the others: rows that cannot be used are reported."""
         try:
             return self.read_if_there(key)
         except Unusable as error:
@@ -223,13 +224,13 @@ class Store:
     def unfinished(self) -> dict[str, list[Rows]]:
         """Runs with parts but no rows yet; parts that cannot be used are left aside, and none is moved.
 
-        A run may be finished meanwhile: who also asks for `footers` asks for them afterwards.
+        A run may finish between two calls: call `footers` after this, not before.
         """
-        found = self.files.listing("parts", SUFFIX)
-        for name, why in found.odd.items():
+        listed = self.files.listing("parts", SUFFIX)
+        for name, why in listed.odd.items():
             self.left_aside(f"cannot read {name}: {why}")
         by_key: dict[str, list[str]] = {}
-        for name in sorted(found.stamps):
+        for name in sorted(listed.stamps):
             by_key.setdefault(name.split("/")[1], []).append(name)
         kept = {key: self._usable(names) for key, names in by_key.items() if not self.files.exists(row_name(key))}
         return {key: rows for key, rows in kept.items() if rows}
@@ -266,18 +267,18 @@ class Store:
     # inside
 
     def _entries(self) -> dict[str, IndexEntry]:
-        """The entries of the index; what it leaves aside is told where somebody listens."""
-        found = self.index.entries()
+        """The entries of the index; files left aside are reported where `tell` is given."""
+        listed = self.index.entries()
         problems = [error for _, (_, error) in sorted(self.index.left_aside.items())]
         unread = [error for error in problems if isinstance(error, CannotRead)]
-        if unread and not found:
+        if unread and not listed:
             raise unread[0]
         if self.tell is not None:
             for error in problems:
                 self.left_aside(error.problem)
             if self.index.problem is not None:
                 self.left_aside(f"{self.index.problem}; it was made again from the files")
-        return found
+        return listed
 
     def _paths(self) -> list[str]:
         return [self.files.path(name) for name in sorted(self._entries())]
@@ -295,15 +296,15 @@ class Store:
 
     def _usable(self, names: Sequence[str]) -> list[Rows]:
         """The rows of files for a reader, who moves nothing."""
-        found = []
+        listed = []
         for name in names:
             try:
-                found.append(self.rows_in(name))
+                listed.append(self.rows_in(name))
             except FileNotFoundError:
                 continue
             except Unusable as error:
                 self.left_aside(error.problem)
-        return found
+        return listed
 
     def _is_there(self, name: str, read: Callable[[str], object]) -> bool:
         """Whether there is a sound file of this name; a damaged one is moved aside."""
@@ -331,9 +332,9 @@ class Store:
 
     def left_aside(self, problem: str) -> None:
         """Says once that something is not used."""
-        if problem in self.told:
+        if problem in self.reported:
             return
-        self.told.add(problem)
+        self.reported.add(problem)
         if self.tell is not None:
             self.tell(problem)
         else:
@@ -375,7 +376,7 @@ class Store:
                     why = f"{len(data):,} of {size:,} bytes came"
             except MemoryError:
                 why = "out of memory"
-        raise CannotRead(f"cannot read {name}: {why}", hint=TRY_AGAIN)
+        raise CannotRead(f"cannot read {name}: {why}", hint=RETRY_LATER)
 
 
 def _is_of(name: str, benchmark: str | None) -> bool:

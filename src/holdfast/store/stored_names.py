@@ -1,7 +1,7 @@
 """A model or scenario as people write it, found among those that a store has runs of.
 
 A footer has every name twice: short, without arguments at their default, and in full. Both are enough to match what
-somebody writes, so no component is imported, and tables and pages need no torch.
+people write, so no component is imported, and tables and pages need no torch.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def stored_names(texts: Iterable[str], known: Mapping[str, str], *, kind: str = 
     Where the names alone cannot tell, because a text leaves out a radius or severity or gives an argument that the
     full name lacks, the registry is asked for the default, if its components can be imported.
     """
-    found = {text: text for text in texts}
-    others = [text for text in found if text not in known]
+    names = {text: text for text in texts}
+    others = [text for text in names if text not in known]
     alike: dict[tuple[str, ...], list[str]] = defaultdict(list)  # known names by those of their components
     for name in known if others else ():
         alike[_components(name, kind)].append(name)
@@ -50,11 +50,11 @@ def stored_names(texts: Iterable[str], known: Mapping[str, str], *, kind: str = 
         matches = {name: _match(text, name, known[name], kind) for name in candidates}
         sure = [name for name, is_match in matches.items() if is_match]
         if sure:
-            found[text] = max(sure, key=len)  # where a default has changed, the name that says the value
+            names[text] = max(sure, key=len)  # where a default has changed, the name that says the value
         elif None in matches.values():
             bound = _bound(text, kind)
-            found[text] = text if bound is None or bound not in known else bound
-    return found
+            names[text] = text if bound is None or bound not in known else bound
+    return names
 
 
 def _match(text: str, short: str, full: str, kind: str) -> bool | None:

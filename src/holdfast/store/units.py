@@ -38,8 +38,8 @@ def refuse_unclear(values: Mapping[str, Sequence[float]], path: Path, *, where: 
 def in_percent(imported: Imported, path: Path, unit: str | None) -> Imported:
     """What a format that writes percent holds: as it is, or taken for fractions where the caller says so.
 
-    A table without a number above 1 is refused until somebody says which. Of a model for which that is so while
-    others have more, a note says it.
+    A table without a number above 1 is refused until `--unit` says which. Where only some models have no number
+    above 1, a note names them.
     """
     if unit is not None and unit not in ("percent", "fraction"):
         raise Misuse(f"this format holds shares, not `{unit}`", hint="--unit is percent or fraction here")

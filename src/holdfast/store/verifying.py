@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,6 @@ from holdfast.store import galleries, index
 from holdfast.store.decoding import SUFFIX
 from holdfast.store.files import Damaged, Unusable
 from holdfast.store.footer import Footer
-from holdfast.store.rows import Rows
 from holdfast.store.scores import FOLDER as SCORES
 
 if TYPE_CHECKING:
@@ -40,69 +39,53 @@ class FileCheck:
 
 
 def file_checks(store: Store) -> list[FileCheck]:
-    """One finding per file; a file that is gone since it was listed is none."""
+    """One check per file; a file that is gone since it was listed has none."""
     footers: dict[str, Footer] = {}
-    found = [_index(store)]  # as it is before anything here makes it again
-    for folder in ("rows", "parts"):
-        found += list(_rows(store, folder, footers))
-    found += [finding for finding in _galleries(store) if finding is not None]
-    found += [finding for finding in _scores(store) if finding is not None]
-    found.append(_entries(store, footers))
-    return [finding for finding in found if finding is not None]
+    first = _index(store)  # before anything here writes the index anew
+    checks = [
+        *_each(store, "rows", lambda name: _rows(store, name, footers)),
+        *_each(store, "parts", lambda name: _rows(store, name, footers)),
+        *_each(store, galleries.FOLDER, lambda name: _gallery(store, name)),
+        *_each(store, SCORES, lambda name: _scores(store, name)),
+    ]
+    return [check for check in (first, *checks, _entries(store, footers)) if check is not None]
 
 
-def _rows(store: Store, folder: str, footers: dict[str, Footer]) -> Iterator[FileCheck]:
+def _each(store: Store, folder: str, check: Callable[[str], FileCheck]) -> Iterator[FileCheck]:
     listed = store.files.listing(folder, SUFFIX)
-    yield from (_odd(name, why) for name, why in listed.odd.items())
+    for name, why in listed.odd.items():
+        yield FileCheck(name, f"cannot read {name}: {why}")
     for name in sorted(listed.stamps):
         try:
-            rows = store.rows_in(name)
+            yield check(name)
         except FileNotFoundError:
             continue
         except Unusable as error:
-            yield _unusable(name, error)
-            continue
-        footers[name] = rows.footer
-        problem = None if _counts_fit(rows) else f"{name} miscounts its rows"
-        yield FileCheck(name, problem, len(rows), is_damaged=problem is not None)
+            if name in error.problem:  # else it is a problem of the run's rows, which have a check of their own
+                yield _unusable(name, error)
 
 
-def _counts_fit(rows: Rows) -> bool:
-    said = (rows.footer.right, rows.footer.in_top5, rows.footer.failed)
-    return said == (None, None, None) or said == tuple(rows.counts)
+def _rows(store: Store, name: str, footers: dict[str, Footer]) -> FileCheck:
+    rows = store.rows_in(name)
+    footers[name] = rows.footer
+    counts = (rows.footer.right, rows.footer.in_top5, rows.footer.failed)
+    fits = counts == (None, None, None) or counts == tuple(rows.counts)
+    return FileCheck(name, None if fits else f"{name} miscounts its rows", len(rows), is_damaged=not fits)
 
 
-def _galleries(store: Store) -> Iterator[FileCheck | None]:
-    listed = store.files.listing(galleries.FOLDER, SUFFIX)
-    yield from (_odd(name, why) for name, why in listed.odd.items())
-    for name in sorted(listed.stamps):
-        key = name.rpartition("/")[2].removesuffix(SUFFIX)
-        try:
-            gallery = store.gallery_in(name, key)
-            rows = store.read_if_there(key)
-        except FileNotFoundError:
-            continue
-        except Unusable as error:  # of the rows: said above
-            yield _unusable(name, error) if name in error.problem else None
-            continue
-        if rows is None:
-            problem: str | None = f"{name} has pictures of a run that is not in this store"
-        else:
-            problem = galleries.problem_with(gallery, name, rows=rows.footer.digest, ids=rows.ids)
-        yield FileCheck(name, problem, is_damaged=problem is not None)
+def _gallery(store: Store, name: str) -> FileCheck:
+    key = name.rpartition("/")[2].removesuffix(SUFFIX)
+    gallery, rows = store.gallery_in(name, key), store.read_if_there(key)
+    if rows is None:
+        problem: str | None = f"{name} has pictures of a run that is not in this store"
+    else:
+        problem = galleries.problem_with(gallery, name, rows=rows.footer.digest, ids=rows.ids)
+    return FileCheck(name, problem, is_damaged=problem is not None)
 
 
-def _scores(store: Store) -> Iterator[FileCheck | None]:
-    listed = store.files.listing(SCORES, SUFFIX)
-    yield from (_odd(name, why) for name, why in listed.odd.items())
-    for name in sorted(listed.stamps):
-        try:
-            store.scores_in(name)
-            yield FileCheck(name, None)
-        except FileNotFoundError:
-            continue
-        except Unusable as error:
-            yield _unusable(name, error)
+def _scores(store: Store, name: str) -> FileCheck:
+    store.scores_in(name)
+    return FileCheck(name, None)
 
 
 def _index(store: Store) -> FileCheck | None:
@@ -123,7 +106,7 @@ def _entries(store: Store, footers: dict[str, Footer]) -> FileCheck | None:
         known = index.index_from_bytes(data) or _unsealed(data)
     except FileNotFoundError:
         return None
-    except Unusable:  # said above
+    except Unusable:  # `_index` has it
         return None
     for name, entry in known.items():
         if name in footers and entry.footer != footers[name]:
@@ -141,10 +124,6 @@ def _unsealed(data: bytes) -> dict[str, index.IndexEntry]:
         return {name: index.IndexEntry("", footer) for name, footer in zip(names, index.footers_in(table), strict=True)}
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError):
         return {}  # of another version: no reader takes anything from it
-
-
-def _odd(name: str, why: str) -> FileCheck:
-    return FileCheck(name, f"cannot read {name}: {why}")
 
 
 def _unusable(name: str, error: Unusable) -> FileCheck:

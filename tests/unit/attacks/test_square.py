@@ -100,7 +100,7 @@ def test_a_proposal_depends_on_its_own_sample_alone(norm: str) -> None:
 @given(words=st.lists(WORDS, min_size=1, max_size=9), extent=st.integers(1, 300), data=st.data())
 def test_a_window_lies_inside_the_image(words: list[int], extent: int, data: st.DataObject) -> None:
     side = torch.tensor([data.draw(st.integers(1, extent)) for _ in words])
-    begin = windows.places(torch.tensor(words), side, extent)
+    begin = windows.starts(torch.tensor(words), side, extent)
     assert bool((begin >= 0).all())
     assert bool((begin + side <= extent).all())
     assert torch.equal(windows.cover(begin, side, extent).sum(-1), side)
@@ -111,7 +111,7 @@ def test_every_place_is_as_likely_as_the_others(side: int, extent: int) -> None:
     """The published draw never reaches the last place, and so never the last row and column."""
     room = extent - side + 1
     even = (torch.arange(100 * room) * (1 << windows.WORD)) // (100 * room)
-    counts = windows.places(even, torch.tensor(side), extent).bincount(minlength=room)
+    counts = windows.starts(even, torch.tensor(side), extent).bincount(minlength=room)
     assert len(counts) == room
     assert int((counts - 100).abs().max()) <= 1, "up to where a word falls on a border"
 

@@ -70,7 +70,7 @@ def test_the_gallery_shows_every_corruption_in_small_files(tmp_path: Path, monke
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     few = {name: registry.entries("corruption")[name] for name in ("contrast", "gaussian-noise")}
-    monkeypatch.setattr(module.registry, "found", {**registry.found, "corruption": few})
+    monkeypatch.setattr(module.registry, "components", {**registry.components, "corruption": few})
     for name, value in {
         "ROOT": tmp_path,
         "SHEETS": tmp_path / "docs" / "figures",

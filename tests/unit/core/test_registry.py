@@ -31,7 +31,7 @@ def clean_registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
     """The registry as it is, with what a test adds taken out again."""
     for kind in ("corruption", "attack"):
         registry.entries(kind)
-    monkeypatch.setattr(registry, "found", {kind: dict(entries) for kind, entries in registry.found.items()})
+    monkeypatch.setattr(registry, "components", {kind: dict(entries) for kind, entries in registry.components.items()})
     monkeypatch.setattr(registry, "discovered", set(registry.discovered) - {"plugins", "holdfast.corruptions"})
     return registry
 

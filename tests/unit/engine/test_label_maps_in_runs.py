@@ -46,7 +46,7 @@ def mapped(monkeypatch: pytest.MonkeyPatch) -> None:
     registry.entries("dataset")
     parameters = (module.Parameter("answers", str, module.REQUIRED, False),)
     entry = module.Component("dataset", "mapped", make, 1, "", (), parameters)
-    monkeypatch.setitem(registry.found["dataset"], "mapped", entry)
+    monkeypatch.setitem(registry.components["dataset"], "mapped", entry)
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ from holdfast.models import TorchClassifier, load, prepared, weights_digest, wra
 def sources() -> Iterator[Any]:
     """Registers model sources that are forgotten afterwards."""
     registry.entries("model")
-    before = dict(registry.found["model"])
+    before = dict(registry.components["model"])
     yield lambda name, make: register("model", name)(make)
-    registry.found["model"] = before
+    registry.components["model"] = before
 
 
 def dropout_net() -> nn.Module:

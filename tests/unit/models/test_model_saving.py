@@ -155,11 +155,11 @@ def test_a_card_that_is_no_card_says_so_and_plain_weights_have_none(saved: Path)
 @pytest.fixture
 def registered(saved: Path) -> Iterator[tuple[str, ...]]:
     registry.entries("model")
-    before = dict(registry.found["model"])
+    before = dict(registry.components["model"])
     (saved.parent / "broken.safetensors").write_bytes(b"cut")
     save_file({"a": torch.ones(1)}, saved.parent / "cardless.safetensors")
     yield zoo.register_folder(saved.parent)
-    registry.found["model"] = before
+    registry.components["model"] = before
 
 
 def test_every_file_of_the_folder_is_a_model_by_its_stem(registered: tuple[str, ...]) -> None:

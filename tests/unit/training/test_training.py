@@ -49,7 +49,9 @@ def test_only_attacks_inside_a_radius_can_be_trained_on(tmp_path: Path, monkeypa
     from holdfast.core.registry import Component
 
     registry.entries("attack")
-    monkeypatch.setitem(registry.found["attack"], "odd", Component("attack", "odd", lambda: object(), 1, "", (), ()))
+    monkeypatch.setitem(
+        registry.components["attack"], "odd", Component("attack", "odd", lambda: object(), 1, "", (), ())
+    )
     with pytest.raises(Misuse, match="cannot be trained on"):
         train(replace(QUICK, attack="odd"), out=tmp_path / "m.safetensors", device=CPU)
 

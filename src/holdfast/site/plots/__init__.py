@@ -16,6 +16,5 @@ def plots_of(suite: Suite, shown: Board, store: Store) -> list[Plot]:
     from holdfast.site.plots.points import points_of
 
     suite = with_stored_names(suite, store)
-    suite = with_stored_names(suite, store)
     inputs = PlotInputs(suite, shown, points_of(suite, shown, store), store)
     return [made for plot in board_plots() if (made := plot(inputs)) is not None]

@@ -71,10 +71,10 @@ def _classes(values: NDArray[np.generic], source: Source) -> NDArray[np.int64]:
 
 
 def _rows(source: Source, scenario: str, labels: NDArray[np.int64], ids: list[str]) -> Rows:
-    said = source.json()
-    if not isinstance(said, list) or not all(isinstance(value, int) for value in said):
+    values = source.json()
+    if not isinstance(values, list) or not all(isinstance(value, int) for value in values):
         raise BadFile(f"{source.path} must hold a list of classes")
-    predictions = _classes(np.array(said, dtype=np.int64), source)
+    predictions = _classes(np.array(values, dtype=np.int64), source)
     if len(predictions) != len(labels):
         raise BadFile(f"{source.path} has {len(predictions)} predictions for {len(labels)} images")
     empty = {name: pa.nulls(len(labels), SCHEMA.field(name).type) for name in SCHEMA.names}

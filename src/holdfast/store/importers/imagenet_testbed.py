@@ -30,8 +30,8 @@ def read_imagenet_testbed(path: Path) -> Imported:
     types, notes = _types(cells)
     extra = [*types, _counts(cells)]
     origin = source.origin(NAME)
-    said = "; ".join([str(origin), *(text for text in extra if text)])
-    imported = table(cells.values, counts=cells.counts, facts=cells.facts, source=said)
+    sources = "; ".join([str(origin), *(text for text in extra if text)])
+    imported = table(cells.values, counts=cells.counts, facts=cells.facts, source=sources)
     scores = Scores(NAME, imported, dict.fromkeys(imported.settings, "percent"), origin)
     return Imported((scores,), notes=notes)
 

@@ -42,14 +42,14 @@ def read_multirobustbench(path: Path) -> Imported:
         cells.model(model, facts | {"attacks_used": json.dumps(details.get("Attacks Used", {}))})
         _add(cells, model, entry["Accuracies"])
     origin = source.origin(NAME)
-    said = [str(origin)]
+    sources = [str(origin)]
     best = beside(source.path, f"ata_accs{source.path.suffix}")
     if best is not None:
         reference = opened(best)
         cells.model(BEST, {"type": "reference", "architecture": "ResNet-18"})
         _add(cells, BEST, _content(reference))
-        said.append(f"acc*: {reference.origin(NAME)}")
-    imported = table(cells.values, facts=cells.facts, source="; ".join(said))
+        sources.append(f"acc*: {reference.origin(NAME)}")
+    imported = table(cells.values, facts=cells.facts, source="; ".join(sources))
     return Imported((Scores(NAME, imported, dict.fromkeys(imported.settings, "percent"), origin),))
 
 

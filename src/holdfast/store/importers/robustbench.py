@@ -79,9 +79,9 @@ def _group(name: str, sources: list[Source]) -> Scores:
 
 def _warnings(entry: dict[str, Any]) -> dict[str, str]:
     """What the list says to know of an entry: its footnote, and whether AutoAttack may have failed."""
-    found = {"footnote": plain_footnote(str(entry.get("footnote") or ""))}
-    found["unreliable"] = "yes" if entry.get("unreliable") in (True, "true", "True") else ""
-    return {name: text for name, text in found.items() if text}
+    facts = {"footnote": plain_footnote(str(entry.get("footnote") or ""))}
+    facts["unreliable"] = "yes" if entry.get("unreliable") in (True, "true", "True") else ""
+    return {name: text for name, text in facts.items() if text}
 
 
 def plain_footnote(text: str) -> str:
@@ -109,5 +109,5 @@ def _together(folder: Path, sources: list[Source]) -> Origin:
 
 
 def _text(value: object) -> object:
-    """Entries write what nobody reported as null, as `null`, as `-` or as nothing."""
+    """Entries write a missing number as null, as `null`, as `-` or as nothing."""
     return None if value in ("-", "", "null") else value

@@ -20,7 +20,7 @@ NAME = "tidy"
 
 @dataclass(slots=True)
 class TidyTable:
-    """What is read of one benchmark; `open` are the values of settings whose unit nobody said."""
+    """What is read of one benchmark; `open` are the values of settings without a unit."""
 
     cells: ScoreCells
     units: dict[str, str] = field(default_factory=dict)
@@ -42,8 +42,8 @@ def read_tidy(path: Path, *, unit: str | None = None) -> Imported:
         _add_facts(board.cells, model, record, line_name)
         value = _value(record, board, unit, line_name)
         board.cells.add(model, setting, value, sample_count(record.get("n", ""), line_name))
-        said = record.get("source", "")
-        board.where[model, setting] = f"{said} — {origin}" if said else str(origin)
+        stated_source = record.get("source", "")
+        board.where[model, setting] = f"{stated_source} — {origin}" if stated_source else str(origin)
     for board in boards.values():
         refuse_unclear(board.open, path, where=", or in a column `unit`")
     return Imported(tuple(_scores(name, board, origin) for name, board in boards.items()))
