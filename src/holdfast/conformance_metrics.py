@@ -220,13 +220,13 @@ def _of_tables(metric: OfTable, text: str) -> Iterator[object]:
             names = tuple(f"model-{i}" for i in range(models))
             table = Table(names, ("shifted", "standard"), values, np.full(values.shape, count))
             where = f"`{text}` of {models} models, {case} on {other_case}, counts {count}"
-            found = _tried(metric.of_table, table, list(table.settings), where=where) or {}
-            for name, score in found.items():
+            scores = _tried(metric.of_table, table, list(table.settings), where=where) or {}
+            for name, score in scores.items():
                 assert name in names, f"{where}: a score of `{name}`, which is no model of the table"
                 _check_score(score, where)
             if hasattr(metric, "notes"):
                 _tried(metric.notes, table, list(table.settings), where=f"{where}, notes")
-            yield found
+            yield scores
 
 
 def _of_predictions(metric: OfPredictions, text: str) -> Iterator[object]:

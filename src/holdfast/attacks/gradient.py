@@ -17,7 +17,7 @@ from holdfast.attacks.asked_model import AskedModel
 from holdfast.attacks.attack import Attack, LoopResult, verify_success
 from holdfast.attacks.minimal import STRETCHES, SmallestPoints
 from holdfast.attacks.objectives import NEEDED_CLASSES, Objective, leads
-from holdfast.attacks.shapes import gradient_of, mean_of, parts_of, wide
+from holdfast.attacks.shapes import gradient_of, mean_tensor, parts_of, wide
 from holdfast.attacks.steps import Point, State, Step
 from holdfast.attacks.success import is_within, is_wrong
 from holdfast.attacks.threat import Scene, Threat
@@ -238,7 +238,7 @@ class _GradientLoop:
             assert len(loss) == len(samples), f"an objective is per sample, got {tuple(loss.shape)}"
             losses.append(loss.detach())
             gradients.append(gradient_of(loss, variable) if moving else torch.empty_like(variable))
-        return mean_of(losses), mean_of(gradients), logits.detach()
+        return mean_tensor(losses), mean_tensor(gradients), logits.detach()
 
     def _keep(self, samples: Samples, loss: Tensor, wrong: Tensor, logits: Tensor) -> None:
         """Keeps the best variable of the run so far, and marks which samples it breaks."""

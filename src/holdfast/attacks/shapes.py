@@ -38,5 +38,5 @@ def gradient_of(loss: Tensor, variable: Tensor) -> Tensor:
     return torch.stack(parts, dim=1)
 
 
-def mean_of(parts: list[Tensor]) -> Tensor:
+def mean_tensor(parts: list[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.stack(parts).mean(dim=0)

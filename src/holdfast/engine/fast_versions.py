@@ -82,12 +82,12 @@ class FastVersions:
             fast.records = self._waits(job, fast, width)
             if (ratio := self._ratio(job, fast, width)) < LEAST_PACE:
                 return None, f"float32: {fast.words} runs at {ratio:.2f} of its pace here"
-        found = self._trusted(job, fast, width)
-        if found[0] is not None and math.isfinite(seconds):
+        trusted = self._trusted(job, fast, width)
+        if trusted[0] is not None and math.isfinite(seconds):
             forward = _forward_share(job)
             fast.expect((1 - forward) * seconds / ratio, gradients=True)
             fast.expect(forward * seconds / ratio, gradients=False)
-        return found
+        return trusted
 
     def _seconds(self, job: Job, width: int, ahead: int) -> float:
         """What this job and those ahead take with float32's gradients, as far as short attacks can tell."""

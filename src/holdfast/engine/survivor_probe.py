@@ -79,8 +79,8 @@ def reach_of(attack: Attack) -> Reach | None:
     if isinstance(attack, Cascade):
         if any(not stage.attack.cost.backwards for stage in attack.stages):
             return None
-        found = [reach_of(stage.attack) for stage in attack.stages]
-        first = next((reach for reach in found if reach is not None), None)
+        reaches = [reach_of(stage.attack) for stage in attack.stages]
+        first = next((reach for reach in reaches if reach is not None), None)
         if first is None or math.isnan(attack.radius):
             return first
         return replace(first, radius=attack.radius)
@@ -134,11 +134,11 @@ class _Look:
         everyone = torch.arange(len(self.batch))
         radius = f"radius={reach.radius!r}"
         by_queries = self._broken(f"square-{reach.norm}:{radius},queries={queries},rescale=true", everyone)
-        found = everyone[(by_queries & ~self.wrong).cpu()]
+        alone = everyone[(by_queries & ~self.wrong).cpu()]
         for ref in STRONG:
-            if len(found):
-                found = found[~self._broken(f"{ref.format(norm=reach.norm)},{radius}", found).cpu()]
-        return {"probe: survivors asked": len(everyone), "probe: broken by queries alone": len(found)}
+            if len(alone):
+                alone = alone[~self._broken(f"{ref.format(norm=reach.norm)},{radius}", alone).cpu()]
+        return {"probe: survivors asked": len(everyone), "probe: broken by queries alone": len(alone)}
 
     def _broken(self, ref: str, rows: Tensor) -> Tensor:
         """Who of these is wrong on the images that an attack result, scored as a run scores them."""

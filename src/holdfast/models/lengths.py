@@ -90,11 +90,11 @@ def is_capturing() -> bool:
 
 def _between(count: int, length: int) -> list[int]:
     """Lengths worth a thought from a count up to a length in use: four to each doubling, the shortest first."""
-    found, size = [], LEAST
+    sizes, size = [], LEAST
     while size < length:
-        found += [size // 4 * part for part in (4, 5, 6, 7) if count <= size // 4 * part < length]
+        sizes += [size // 4 * part for part in (4, 5, 6, 7) if count <= size // 4 * part < length]
         size *= 2
-    return found
+    return sizes
 
 
 def _wait() -> None:
