@@ -89,7 +89,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[], o
     def add(kind: str, factory: Callable[[], object]) -> str:
         registry.entries(kind)
         monkeypatch.setitem(
-            registry.found[kind], "broken", registry_module.Component(kind, "broken", factory, 1, "", (), ())
+            registry.components[kind], "broken", registry_module.Component(kind, "broken", factory, 1, "", (), ())
         )
         return "broken"
 
