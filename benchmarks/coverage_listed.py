@@ -57,6 +57,7 @@ LISTED: dict[str, str] = {
     "metrics.per_class_accuracy.per_class": SHARE,
     "metrics.radius_curves.radius_curve": RADII,
     "boards.multi_run_scores.multi_run_scores": MADE_OF + "the scores by name",
+    "boards.benchmark_tables.measured_score": MADE_OF + "the score of a cell",
     "metrics.stability.stability": "none: the largest of many slopes, each divided by a small difference",
     "metrics.stability.conditioned_stability": "none: the largest of many slopes, each divided by a small difference",
     "boards.ranking.rank_interval": MADE_OF + "the ranks that the interval of the score allows",

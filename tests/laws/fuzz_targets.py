@@ -308,8 +308,8 @@ def _answers(folder: Path) -> Target:
             (str(file), "imagenet", "imagenet-full", 1000, 2, -1, (1, 2), ("cat", "dog"), ("cat", 1))
         )
         made = map_labels(np.array([0, 1, 1]), ("cat", "dog"), answers, "x")
-        if made.answers is not None:
-            made.answers.of(10)
+        if made.label_map is not None:
+            made.label_map.of(10)
 
     return target
 

@@ -106,7 +106,7 @@ def test_the_whole_map_changes_nothing(known: int) -> None:
     [
         (((),), False, "at least one class"),
         (((0,), (3,)), False, "names class 3, the model knows 0 to 2"),
-        (((0, 1), (1,)), False, "class 1 of the model stands twice"),
+        (((0, 1), (1,)), False, "class 1 of the model appears twice"),
         (((0, 1), (2,)), True, "nothing is left"),
     ],
 )

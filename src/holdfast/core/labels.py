@@ -38,7 +38,7 @@ class LabelMap:
             raise Misuse(f"the label map names class {outside[0]}, {has}")
         (twice, times), *_ = Counter(listed).most_common(1)
         if times > 1:
-            raise Misuse(f"class {twice} of the model stands twice in the label map", hint="a class has one meaning")
+            raise Misuse(f"class {twice} of the model appears twice in the label map", hint="a class has one meaning")
         if self.other and self.known is not None and not self.rest:
             raise Misuse("every class of the model is in a group, so nothing is left for `other`")
 

@@ -39,7 +39,7 @@ class Table:
         for what, names in (("model", self.models), ("setting", self.settings)):
             if len(set(names)) != len(names):
                 twice = next(name for i, name in enumerate(names) if name in names[:i])
-                raise Misuse(f"the {what} `{twice}` stands twice in a table")
+                raise Misuse(f"the {what} `{twice}` appears twice in a table")
 
     def column(self, setting: str) -> NDArray[np.float64]:
         """The scores of every model under a setting."""

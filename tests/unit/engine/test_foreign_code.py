@@ -31,7 +31,7 @@ PLUGINS = {
     "e_quit": "raise SystemExit",
     "f_fine": (
         "from holdfast.core.registry import register\n"
-        "from holdfast.attacks.recipes.pgd import fgsm\n"
+        "from holdfast.attacks.recipes.pgd_variants import fgsm\n"
         "@register('attack', 'mine')\ndef mine(*, radius: float = 0.1):\n    return fgsm(radius=radius)"
     ),
 }

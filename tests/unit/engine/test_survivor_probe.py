@@ -52,7 +52,7 @@ def test_a_run_of_a_model_that_hides_its_gradients_is_flagged_without_its_check(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seen: 97.5 % and no flag, where the truth is 0."""
-    monkeypatch.setattr("holdfast.engine.jobs.check", lambda *_, **__: ())
+    monkeypatch.setattr("holdfast.engine.trials.check", lambda *_, **__: ())
     rows = run(model(how), tmp_path)
     assert rows.correct.mean() > 0.3, "it looks robust"
     names = {flag.name for flag in rows.footer.flags}

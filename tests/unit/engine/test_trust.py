@@ -50,16 +50,16 @@ def images_and_labels() -> tuple[Tensor, Tensor]:
 
 
 def test_an_honest_model_raises_nothing() -> None:
-    assert trials(made(Honest()), *images_and_labels(), said=lambda _: None) == ()
+    assert trials(made(Honest()), *images_and_labels(), note=lambda _: None) == ()
 
 
 def test_a_model_without_gradients_is_flagged_by_what_must_succeed_and_does_not() -> None:
-    names = {flag.name for flag in trials(made(Rounded()), *images_and_labels(), said=lambda _: None)}
+    names = {flag.name for flag in trials(made(Rounded()), *images_and_labels(), note=lambda _: None)}
     assert names == {"unbounded-attack-fails", "black-box-beats-white-box"}
 
 
 def test_gradients_that_point_nowhere_are_found_out_by_random_search() -> None:
-    names = {flag.name for flag in trials(made(Jagged()), *images_and_labels(), said=lambda _: None)}
+    names = {flag.name for flag in trials(made(Jagged()), *images_and_labels(), note=lambda _: None)}
     assert "black-box-beats-white-box" in names
 
 
@@ -133,7 +133,7 @@ class Tires(Honest):
     ],
 )
 def test_trials_score_success_as_a_run_does(net: type[Honest], flags: set[str]) -> None:
-    names = {flag.name for flag in trials(made(net()), *images_and_labels(), said=lambda _: None)}
+    names = {flag.name for flag in trials(made(net()), *images_and_labels(), note=lambda _: None)}
     assert names & flags
 
 

@@ -136,7 +136,7 @@ def test_on_loopback_only_local_names_are_answered(served: Served, host: str, st
 
 
 def test_it_listens_on_this_machine_unless_told() -> None:
-    for function in (commands.serve, server):
+    for function in (commands.serve_command, server):
         assert inspect.signature(function).parameters["host"].default == "127.0.0.1"
 
 
