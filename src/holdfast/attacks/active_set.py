@@ -173,14 +173,15 @@ class ActiveSet:
         """Keeps the variables that are the best of their runs so far, and marks which samples they break."""
         stop = self.attack.stop_when_broken
         samples.first_value = torch.where(samples.taken == 0, value, samples.first_value)
-        better = (value > samples.best_value) & ~samples.done
+        is_last = self.attack.keep == "last"
+        better = ~samples.done if is_last else (value > samples.best_value) & ~samples.done
         if stop:
             better = better | success
         samples.best = torch.where(wide(better, samples.best), samples.variable, samples.best)
         samples.best_value = torch.where(better, value, samples.best_value)
         if self.model.fast is not None:
             samples.near = torch.where(better, is_near(logits, samples.labels), samples.near)
-        samples.broken = samples.broken | success
+        samples.broken = torch.where(better, success, samples.broken) if is_last else samples.broken | success
         if stop:
             samples.done = samples.done | samples.broken
 

@@ -25,7 +25,7 @@ from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.noise import Noise
 from holdfast.core.types import AttackResult, Batch, Classifier, Cost, ModelCard
 
-Keep = Literal["strongest", "smallest"]
+Keep = Literal["strongest", "smallest", "last"]
 Start = Literal["identity", "inside", "border", "around"]
 MOST_CLASSES = 100  # for objectives of one number per class: a step costs that many backward passes
 GPU_ROUNDS = (3, 4, 5, 6, 7)  # steps between two checks which samples are done
@@ -45,8 +45,9 @@ class GradientAttack(Attack):
     `start`: the image itself, or a random point inside the set or on its border; "around" is the image itself, and for
     restarts a random point half as far out as the smallest success so far, the radius, or `outset`, whichever is least.
     `targets`: how many other classes are aimed at in turn, likeliest first. `keep`: the strongest point inside the
-    radius, or the smallest that succeeds. `draws`: passes a gradient is averaged over, where a model answers at random.
-    `stop_when_broken` is off for training, which wants the strongest point, and for minimal attacks without a radius.
+    radius, the smallest that succeeds, or the last. `draws`: passes a gradient is averaged over, where a model answers
+    at random. `stop_when_broken` is off where every sample takes every step: in training, which wants the strongest
+    point, for posterior agreement, and for minimal attacks without a radius.
     """
 
     threat: Threat

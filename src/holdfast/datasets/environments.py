@@ -62,8 +62,14 @@ SHIFTED = (  # Table 2: one more factor each time, as the authors' code has them
     Factors(4, 2, 0, 7, 3),
     Factors(4, 2, 1, 7, 3),
 )
-# Table 3. Its words are read as those of Table 2: dark is lightness 3, bright 2, large is scale 3.
-BASE = Factors(0, 3, 0, 4, 3)
+BASE = Factors(0, 0, 0, 4, 4)  # Table 3: red, dark, blank, centre, large
+SELECTION_TESTS = (  # Table 1: green, bright, tiles, upper left and small, one factor more each time
+    Factors(2, 0, 0, 4, 4),
+    Factors(2, 3, 0, 4, 4),
+    Factors(2, 3, 1, 4, 4),
+    Factors(2, 3, 1, 0, 4),
+    Factors(2, 3, 1, 0, 0),
+)
 VARIANTS: dict[str, tuple[str, str]] = {
     "zero": ("first", "first"),  # SD
     "idval": ("first", "second"),  # ID
@@ -77,14 +83,14 @@ ROLES: dict[Shortcut, dict[str, Factors]] = {
         "second": BASE._replace(hue=4),
         "third": BASE._replace(hue=1),
         "fourth": BASE._replace(hue=5),
-        "all": Factors(2, 2, 1, 0, 0),
+        "all": SELECTION_TESTS[-1],
     },
     "position": {  # the table is about hue; these are ours
         "first": BASE,
         "second": BASE._replace(position=7),
         "third": BASE._replace(position=1),
         "fourth": BASE._replace(position=0),
-        "all": Factors(2, 2, 1, 0, 0),
+        "all": SELECTION_TESTS[-1],
     },
 }
 UNPAIRED = "-npair"
@@ -107,6 +113,8 @@ def environments(shortcut: Shortcut = "hue") -> dict[str, Environment]:
     roles = ROLES[shortcut]
     for side, role in enumerate(("first", "second")):
         named[f"select-train{side}"] = Environment("train", side, roles[role], four, paired=False)
+    for count, factors in enumerate(SELECTION_TESTS, 1):
+        named[f"select-test{count}"] = Environment("test", count, factors, four)
     for variant, pair in VARIANTS.items():
         for side, role in enumerate(pair):
             named[f"{variant}{side}"] = Environment("val", side, roles[role], four)

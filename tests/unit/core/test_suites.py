@@ -114,7 +114,7 @@ def test_the_testbed_has_all_its_settings() -> None:
 
 
 def test_posterior_agreement_has_its_attacks_and_environments() -> None:
-    assert [len(part.scenarios) for part in load_suite("posterior-agreement").parts] == [4, 15, 1]
+    assert [len(part.scenarios) for part in load_suite("posterior-agreement").parts] == [6, 15, 1]
     domains = [
         registry.scenario(text).dataset.arg("env") for text in load_suite("posterior-agreement-domains").scenarios
     ]

@@ -159,6 +159,20 @@ def test_the_shortcut_is_the_factor_in_which_the_source_environments_differ() ->
     assert all(a != b for a, b in zip(*most, strict=True))
 
 
+def test_the_environments_of_model_selection_are_those_of_the_paper() -> None:
+    """Tables 1 and 3 of the paper, in the words of its factors."""
+    source = {"select-train0": "red", "select-train1": "blue", "zero1": "red", "idval1": "blue", "mixval1": "magenta"}
+    for name, hue in (source | {"oodval0": "yellow", "oodval1": "magenta"}).items():
+        assert str(environments.named_environment(name).factors) == f"{hue}, dark, blank, centre, large"
+    assert str(environments.named_environment("maxmixval1").factors) == "green, bright, tiles, upper left, small"
+    tests = [environments.named_environment(f"select-test{i}") for i in range(1, 6)]
+    before = environments.named_environment("select-train0").factors
+    for test, field in zip(tests, ("hue", "lightness", "texture", "position", "scale"), strict=True):
+        assert [name for name in Factors._fields if getattr(before, name) != getattr(test.factors, name)] == [field]
+        assert (test.split, test.shapes) == ("test", (1, 4, 7, 9))
+        before = test.factors
+
+
 @pytest.mark.parametrize("name", environments.TEXTURES)
 def test_a_texture_fills_its_range_and_repeats_without_a_seam(name: str) -> None:
     field = textures.texture(name)

@@ -39,13 +39,25 @@ DOC = """Auto-PGD on {goal}: {allowed}.
 Differs from the published code: the projection is onto ball ∩ box exactly; the first count of rises compares with the
 start, not with an unset value; a sample stops at its first success.{differs}
 """
+ALL_STEPS = (
+    "\n`all_steps`: every sample, also one that is wrong already, takes every step, and the point of the largest loss\n"
+    "is scored."
+)
 TARGETS = "\n`targets`: how many classes are aimed at; `restarts` for each."
 INWARDS = "\nThe first 30 % of the steps run at three times the radius, the next 30 % at twice, as AutoAttack has it."
 INWARDS_DIFFERS = " A stage's first point is inside its own ball, the very first inside the radius itself."
 
 
 def auto_pgd(
-    ball: Ball, goal: Goal, radius: float, *, steps: int, restarts: int = 1, targets: int | None = None, draws: int = 1
+    ball: Ball,
+    goal: Goal,
+    radius: float,
+    *,
+    steps: int,
+    restarts: int = 1,
+    targets: int | None = None,
+    draws: int = 1,
+    all_steps: bool = False,
 ) -> GradientAttack:
     """Auto-PGD: the automatic step, in the l1 ball the sparse one."""
     aimed = goal.targets if targets is None else targets
@@ -54,7 +66,11 @@ def auto_pgd(
     step: Step = Sparse(steps) if isinstance(ball, L1) else Automatic(steps)
     moves = step.moves if isinstance(step, Sparse) else steps
     return GradientAttack(
-        ball, goal.objective, step, moves, restarts, aimed, start="border", draws=draws, radius=radius
+        *(ball, goal.objective, step, moves, restarts, aimed),
+        start="border",
+        draws=draws,
+        stop_when_broken=not all_steps,
+        radius=radius,
     )
 
 
@@ -62,8 +78,10 @@ def register_apgd(name: str, norm: str) -> None:
     """Registers `apgd-GOAL-NORM`."""
     goal, (ball, usual, allowed) = GOALS[name], NORMS[norm]
 
-    def apgd(*, radius: float = usual, steps: int = 100, restarts: int = 1, draws: int = 1) -> GradientAttack:
-        return auto_pgd(ball, goal, radius, steps=steps, restarts=restarts, draws=draws)
+    def apgd(
+        *, radius: float = usual, steps: int = 100, restarts: int = 1, draws: int = 1, all_steps: bool = False
+    ) -> GradientAttack:
+        return auto_pgd(ball, goal, radius, steps=steps, restarts=restarts, draws=draws, all_steps=all_steps)
 
     def apgd_t(
         *, radius: float = usual, steps: int = 100, restarts: int = 1, targets: int = 9, draws: int = 1
@@ -72,10 +90,10 @@ def register_apgd(name: str, norm: str) -> None:
 
     aimed, sparse = goal.targets > 0, norm == "l1"
     factory: Callable[..., GradientAttack] = apgd_t if aimed else apgd
-    factory.__doc__ = DOC.format(
-        goal=goal.words, allowed=allowed, more=TARGETS * aimed + INWARDS * sparse, differs=INWARDS_DIFFERS * sparse
-    )
-    register("attack", f"apgd-{name}-{norm}", source=CROCE_L1 if sparse else CROCE, tags=("white box", norm))(factory)
+    more = (TARGETS if aimed else ALL_STEPS) + INWARDS * sparse
+    factory.__doc__ = DOC.format(goal=goal.words, allowed=allowed, more=more, differs=INWARDS_DIFFERS * sparse)
+    source, later = CROCE_L1 if sparse else CROCE, () if aimed else ("all_steps",)
+    register("attack", f"apgd-{name}-{norm}", source=source, tags=("white box", norm), later=later)(factory)
 
 
 for goal_name in GOALS:
