@@ -15,6 +15,8 @@ __version__ = "0.2.0"
 if TYPE_CHECKING:
     from holdfast.core.types import Score as Score
     from holdfast.engine.evaluate import evaluate as evaluate
+    from holdfast.engine.on_arrays import attack as attack
+    from holdfast.engine.on_arrays import corrupt as corrupt
     from holdfast.engine.plan import plan as plan
     from holdfast.metrics.accuracy import accuracy as accuracy
     from holdfast.metrics.compare import compare as compare
@@ -28,7 +30,9 @@ HOMES = {
     "Score": "holdfast.core.types",
     "Store": "holdfast.store",
     "accuracy": "holdfast.metrics.accuracy",
+    "attack": "holdfast.engine.on_arrays",
     "compare": "holdfast.metrics.compare",
+    "corrupt": "holdfast.engine.on_arrays",
     "evaluate": "holdfast.engine.evaluate",
     "load": "holdfast.models",
     "normalised": "holdfast.models",
