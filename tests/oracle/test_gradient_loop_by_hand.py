@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.objectives import cross_entropy, lead, margin
-from holdfast.attacks.shapes import mean_of
+from holdfast.attacks.shapes import mean_tensor
 from holdfast.attacks.steps import Steepest
 from holdfast.attacks.threat import Scene
 from holdfast.attacks.threats.balls import Linf
@@ -173,8 +173,8 @@ def test_what_strays_from_its_set_is_scored_unattacked_and_says_so() -> None:
 
 def test_a_mean_of_draws() -> None:
     parts = [torch.tensor([1.0, 2.0]), torch.tensor([3.0, 6.0])]
-    assert mean_of(parts).tolist() == [2, 4]
-    assert mean_of(parts[:1]).tolist() == [1, 2]
+    assert mean_tensor(parts).tolist() == [2, 4]
+    assert mean_tensor(parts[:1]).tolist() == [1, 2]
 
 
 def test_a_narrow_batch_takes_the_samples_in_their_order(linear: Callable[..., TorchClassifier]) -> None:
