@@ -94,7 +94,7 @@ def measure(setting: MeasureSettings, shard: Shard, *, width: int) -> Measured:
     labels = torch.from_numpy(np.asarray(dataset.labels[index])).to(setting.device)
     batch = Batch(images if whole else images[kept], labels if whole else labels[kept], tuple(ids[i] for i in usable))
     changed = _through_changes(setting, batch, width)
-    logits = _scored(setting.model, changed.images, width)
+    logits = final_logits(setting.model, changed.images, width)
     if setting.logit_cache is not None and all(ref.kind != "attack" for ref, _ in setting.changes):
         setting.logit_cache.keep(setting.key(len(setting.changes)), batch.ids, logits)
     return Measured(
@@ -125,7 +125,8 @@ def _through_changes(setting: MeasureSettings, batch: Batch, width: int) -> Chan
     return changed
 
 
-def _scored(model: Classifier, images: Tensor, width: int) -> Tensor:
+def final_logits(model: Classifier, images: Tensor, width: int) -> Tensor:
+    """Logits in float32, `width` images at a time; an error where they are not what the card says."""
     classes = model.card.classes
     if not len(images):
         return images.new_empty((0, classes))

@@ -19,6 +19,7 @@ from holdfast.core.registry import registry
 from holdfast.core.types import Batch, Change, Changed, Classifier, DatasetCard, ModelCard
 from holdfast.datasets.in_memory import numbered
 from holdfast.engine.device import Width
+from holdfast.engine.measure import final_logits
 from holdfast.engine.shards import out_of_range
 from holdfast.models.classifier import (
     TorchClassifier,
@@ -81,7 +82,7 @@ def attack(
     with borrowed([classifier]):
         width = Width(batch_size) if batch_size else Width.for_model(classifier, _card(pixels), device)
         result = width.recovering(lambda value: _changed(classifier, bound, batch, seed, value), lambda _: None)
-        logits = _scored(classifier, result.images, width.value)
+        logits = final_logits(classifier, result.images, width.value)
     if result.reasons:
         position, reason = next(iter(result.reasons.items()))
         raise HoldfastError(f"image {position}: {reason}")
@@ -119,12 +120,6 @@ def _changed(model: Classifier, ref: Ref, batch: Batch, seed: int, width: int) -
     change: Change = registry.build(ref)
     noise = Noise.of(seed, batch.ids, batch.images.device).scope(f"0 {ref.name}")  # as the first change of a scenario
     return change(model, batch, noise, width=width)
-
-
-def _scored(model: Classifier, images: Tensor, width: int) -> Tensor:
-    with torch.no_grad():
-        parts = [model(images[start : start + width]).float() for start in range(0, len(images), width)]
-    return torch.cat(parts) if parts else images.new_empty((0, model.card.classes))
 
 
 def _classifier(model: nn.Module | Classifier | str, pixels: Tensor) -> TorchClassifier:
