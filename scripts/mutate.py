@@ -252,15 +252,23 @@ class Known:
 
 def test_files(group: dict[str, list[str]]) -> list[str]:
     """The files of tests of a group, each once."""
-    return list(
-        dict.fromkeys(str(path.relative_to(ROOT)) for text in group["tests"] for path in sorted(ROOT.glob(text)))
-    )
+    return matching(ROOT, group["tests"])
 
 
 def chosen(group: dict[str, list[str]]) -> list[str]:
     """The modules of a group, each once."""
-    paths = (path for pattern in group["modules"] for path in sorted((ROOT / "src" / "holdfast").glob(pattern)))
-    return list(dict.fromkeys(str(path.relative_to(ROOT)) for path in paths if path.name != "__init__.py"))
+    return [path for path in matching(ROOT / "src" / "holdfast", group["modules"]) if Path(path).name != "__init__.py"]
+
+
+def matching(folder: Path, patterns: list[str]) -> list[str]:
+    """The files that fit the patterns, each once; a pattern that fits none names a file that was moved."""
+    files: dict[str, None] = {}
+    for pattern in patterns:
+        paths = sorted(folder.glob(pattern))
+        if not paths:
+            raise SystemExit(f"scripts/mutate.toml: there is no {pattern} in {folder.relative_to(ROOT.parent)}")
+        files |= dict.fromkeys(str(path.relative_to(ROOT)) for path in paths)
+    return list(files)
 
 
 class Outcomes:
