@@ -264,7 +264,8 @@ def _bound(entry: Component, parsed: Parsed) -> Ref:
         if parameter.name not in entry.later or not _same(value, parameter.default):
             args.append((parameter.name, value))
     defaults = {parameter.name: parameter.default for parameter in entry.parameters}
-    shown = {name for name, value in args if name in nameless or name in TELLING or not _same(value, defaults[name])}
+    telling = () if entry.kind == "metric" else TELLING  # the radius of a metric is where its curve ends
+    shown = {name for name, value in args if name in (*nameless, *telling) or not _same(value, defaults[name])}
     return Ref(entry.kind, entry.name, tuple(args), entry.version, len(nameless), frozenset(shown))
 
 
