@@ -86,7 +86,7 @@ def confidence_when_broken(rows: Rows) -> float:
 
 
 def test_an_undefended_model_agrees_less_than_a_defended_one(tmp_path: object) -> None:
-    """The paper's finding, which stopping at the first success turns round: an undefended model is sure and wrong."""
+    """The paper's finding, most of which stopping at the first success hides: an undefended model is sure and wrong."""
     store = Store(str(tmp_path))
     ends = {}
     for name in ("fashion-standard", "fashion-at-linf"):
