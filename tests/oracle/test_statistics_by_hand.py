@@ -11,6 +11,8 @@ from scipy import stats
 from holdfast.core.intervals import printed_score, share_bounds, wilson, z_value
 from holdfast.core.rounding import figures, rounded, shown
 from holdfast.metrics.difference_tests import exact_bounds, mcnemar, paired_difference, unpaired_difference
+from holdfast.metrics.multi_attack import Battery, Strength, _variance_of_sum
+from holdfast.metrics.stability import stability
 
 
 def test_the_normal_quantiles_of_the_tables() -> None:
@@ -134,3 +136,27 @@ def test_rounding_of_numbers_with_all_defaults_said() -> None:
         "0.5",
         "123",
     )
+
+
+def test_a_battery_counts_its_missing_cells() -> None:
+    entries = tuple(Strength("a", float(i)) for i in range(3))
+    cells = Battery(entries, np.array([0.5, np.nan, np.nan]), np.array([0.9, 0.8, np.nan]))
+    assert cells.missing == 2
+
+
+def test_the_spread_of_a_weighted_sum_of_nested_shares_by_hand() -> None:
+    """Two shares .8 and .5 of the same 100 samples, nested: var(w1 X + w2 Y) with cov = min - product."""
+    weights, shares = np.array([2.0, 3.0]), np.array([0.8, 0.5])
+    by_hand = (4 * 0.8 * 0.2 + 9 * 0.5 * 0.5 + 2 * 6 * (0.5 - 0.4)) / 100
+    assert _variance_of_sum(weights, shares, 100) == pytest.approx(by_hand, rel=1e-12)
+    assert _variance_of_sum(weights, shares, 0) == 0.0
+
+
+def test_the_steepest_pair_gives_the_stability_constant() -> None:
+    """Best accuracies .9, .8, .7 and accuracies .6, .2, .3: from the trained first entry slopes of 4 and 1.5."""
+    entries = tuple(Strength("a", float(i)) for i in (1, 2, 3))
+    cells = Battery(entries, np.array([0.6, 0.2, 0.3]), np.array([0.9, 0.8, 0.7]))
+    steepest = stability(cells, {"a": 1.0}, near=0.5)
+    assert steepest.constant.value == pytest.approx(4.0)
+    assert (steepest.known, steepest.other) == (entries[0], entries[1])
+    assert (steepest.gap, steepest.difference) == (pytest.approx(0.1), pytest.approx(0.4))

@@ -111,6 +111,10 @@ def test_a_comparison_uses_shared_samples_and_counts_the_rest(rows_for: RowsFor)
 def test_a_comparison_refuses_other_labels(rows_for: RowsFor) -> None:
     with pytest.raises(HoldfastError, match="disagree about the labels"):
         compare(rows_for([True, True], ids=["a", "b"]), rows_for([True, True], ids=["b", "a"]))
+    with pytest.raises(HoldfastError, match="disagree about the labels"):  # one label of three is enough
+        compare(
+            rows_for([True] * 3, ids=list("abc")), rows_for([True] * 3, labels=np.array([0, 1, 0]), ids=list("abc"))
+        )
 
 
 def test_lines_take_the_largest_choice_of_samples(tmp_path: Path, rows_for: RowsFor, footer_for: FooterFor) -> None:
