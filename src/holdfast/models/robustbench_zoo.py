@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import importlib.util
 from dataclasses import replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from types import ModuleType
 from typing import Literal, NamedTuple
 
 from torch import Tensor, nn
@@ -16,7 +18,6 @@ from holdfast.core.errors import HoldfastError, Misuse, unknown
 from holdfast.core.registry import register
 from holdfast.core.types import Classifier
 from holdfast.models.classifier import Numbers, described
-from holdfast.models.extras import optional
 from holdfast.models.weights import architecture, fit_weights, read_state
 
 PAPER = "Croce et al. 2020, arXiv:2010.09670"
@@ -89,9 +90,17 @@ def _described(
     return classifier
 
 
+def _package() -> ModuleType:
+    try:
+        return importlib.import_module("robustbench.utils")
+    except (ImportError, RuntimeError) as error:  # a torchvision built for another torch raises RuntimeError
+        hint = "install RobustBench again, with a torchvision and a timm that belong to the installed torch"
+        raise HoldfastError(f"`robustbench` is installed but cannot be imported: {error}", hint=hint) from error
+
+
 def _from_package(name: str, threat: str, dataset: str, path: Path, *, is_known: bool) -> Classifier:
     if importlib.util.find_spec("robustbench") is not None:
-        package = optional("robustbench.utils", extra="robustbench")
+        package = _package()
         net = package.load_model(name, model_dir=str(path.parents[2]), dataset=dataset, threat_model=threat)
         return _described(net, name, threat, dataset, None, None, None)
     if is_known:

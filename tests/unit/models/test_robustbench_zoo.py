@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,19 @@ def test_a_missing_file_is_named_with_what_to_do(folder: Path) -> None:
     with pytest.raises(HoldfastError, match=r"cifar10/Linf/Carmon2019Unlabeled\.pt") as raised:
         load(f"robustbench:Carmon2019Unlabeled,folder={folder}")
     assert "folder=PATH" in str(raised.value.hint)
+
+
+def test_a_package_that_does_not_import_is_named(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a torchvision that was built for another torch makes it."""
+    (tmp_path / "fake" / "robustbench").mkdir(parents=True)
+    (tmp_path / "fake" / "robustbench" / "__init__.py").write_text("")
+    (tmp_path / "fake" / "robustbench" / "utils.py").write_text("raise RuntimeError('nms does not exist')")
+    monkeypatch.syspath_prepend(str(tmp_path / "fake"))
+    try:
+        with pytest.raises(HoldfastError, match="cannot be imported: nms does not exist"):
+            load(f"robustbench:Carmon2019Unlabeled,folder={folder}")
+    finally:
+        sys.modules.pop("robustbench", None)
 
 
 def test_an_unknown_name_is_answered_with_the_closest(folder: Path) -> None:
