@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 COVERED := core store engine metrics trends boards
 
-.PHONY: demo test test-slow mutants lint docs sheets bench clean
+.PHONY: demo test test-slow mutants lint docs docs-site wheel sheets findings bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/holdfast demo
@@ -24,6 +24,8 @@ test-slow: $(VENV)/.installed-test
 
 mutants: $(VENV)/.installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python scripts/mutate.py
+	OMP_NUM_THREADS=1 $(BIN)/python scripts/mutate.py --by-hand
+	$(BIN)/python scripts/mutate.py --write
 
 lint: $(VENV)/.installed-lint
 	$(BIN)/ruff check .
@@ -33,8 +35,30 @@ lint: $(VENV)/.installed-lint
 docs: $(VENV)/.installed
 	$(BIN)/python scripts/make_docs.py
 
+docs-site: $(VENV)/.installed-docs
+	rm -rf docs/_build
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python scripts/check_site.py docs/_build/html
+
+# builds both archives, then installs the wheel beside nothing but its dependencies and uses it
+wheel: $(VENV)/.installed
+	$(PIP) build
+	rm -rf dist $(VENV)-wheel
+	$(BIN)/python -m build --outdir dist .
+	$(PYTHON) -m venv $(VENV)-wheel
+	$(VENV)-wheel/bin/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(VENV)-wheel/bin/pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
+	cd dist && HOLDFAST_STORE=$$(mktemp -d) ../$(VENV)-wheel/bin/holdfast evaluate fashion-standard \
+		--scenario "fashion-mnist-2k{,+pgd-linf:radius=8/255}" --samples 20
+	rm -rf $(VENV)-wheel
+
 sheets: $(VENV)/.installed
 	$(BIN)/python scripts/make_docs.py --sheets
+
+# rows of the zoo: holdfast evaluate MODEL… --suite findings --store $(STORE)
+STORE ?= findings-store
+findings: $(VENV)/.installed
+	$(BIN)/python scripts/make_findings.py --store $(STORE) --scores docs/findings-scores.csv
 
 bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/startup.py
@@ -43,7 +67,7 @@ bench: $(VENV)/.installed
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/agreement.py
 
 clean:
-	rm -rf $(VENV) .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-wheel docs/_build docs/reference docs/made .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # torch goes first: what depends on it then finds it there and brings no other build
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -54,6 +78,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 $(VENV)/.installed-test: $(VENV)/.installed
 	$(PIP) -e ".[test]"
+	touch $@
+
+$(VENV)/.installed-docs: $(VENV)/.installed
+	$(PIP) -e ".[docs]"
 	touch $@
 
 $(VENV)/.installed-lint: $(VENV)/.installed

@@ -67,7 +67,7 @@ def cost(model: TorchClassifier, batch: Batch, radius: float, chosen: argparse.N
         ratios.append(attack / bare)
     forwards, backwards = (int(count.sum()) // len(batch) for count in (changed.forwards, changed.backwards))
     ratios.sort()
-    low, high = (ratios[int(place)] for place in binom.ppf((0.025, 0.975), len(ratios), 0.5))
+    low, high = (ratios[int(index)] for index in binom.ppf((0.025, 0.975), len(ratios), 0.5))
     print(
         f"apgd-ce, active set off, against a bare loop of {forwards} forward, {backwards} backward passes: "
         f"{statistics.median(ratios):.3f} (median of {len(ratios)} rounds in turns; 95 % {low:.3f} to {high:.3f})",

@@ -95,8 +95,8 @@ def remembers(model: Broken, images: Tensor) -> Tensor:
     known, said = model.seen
     if len(known):
         near = torch.cdist(images.detach().flatten(1), known.flatten(1), p=float("inf"))
-        nearest, place = near.min(1)
-        logits = torch.where((nearest < 0.2)[:, None], said[place] + 0 * logits, logits)
+        nearest, index = near.min(1)
+        logits = torch.where((nearest < 0.2)[:, None], said[index] + 0 * logits, logits)
     else:
         nearest = torch.full((len(images),), torch.inf)
     fresh = nearest >= 0.2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -45,14 +45,21 @@ class Held(NamedTuple):
 Draw = Callable[[Random, int, float], dict[str, Held]]
 
 
+SIXTH = "sixth place of ten models"
+
+
 class Case(NamedTuple):
-    """One simulation: rows of the table by name. `shares` are true accuracies; `slow` has fewer trials."""
+    """One simulation: rows of the table by name. `shares` are true accuracies.
+
+    `slow` begins with fewer trials; a row that they do not decide has up to `more` times as many.
+    """
 
     group: str
     draw: Draw
     shares: tuple[float, ...] = (0.01, 0.5, 0.99)
     sizes: tuple[int, ...] = (20, 100, 1000)
     slow: float = 1.0
+    more: float = 4.0
 
 
 SHARES, PAIRS, MEANS = "Shares", "Differences and pairs of models", "Means over cells, classes, radii and samples"
@@ -178,12 +185,29 @@ def ratios(random: Random, n: int, p: float, *, worst: float | None = None) -> d
     return {f"{name}{words}": held for name, held in found.items()}
 
 
+NAMED = {"fog": (1, 2), "blur": (3, 4), "noise": (5, 6)}
+BASELINE = {"fog": 0.6, "blur": 0.7, "noise": 0.8}
+
+
+class Corrupted(NamedTuple):
+    """Answers without and with corruptions (n, 7), what errors count in relative mCE (6,), and what is true of it."""
+
+    right: Bools
+    weights: NDArray[np.float64]
+    truth: float
+
+
+def corrupted_answers(random: Random, n: int, p: float) -> Corrupted:
+    shares = p * np.array([1, 0.95, 0.9, 0.9, 0.8, 0.85, 0.6])
+    weights = np.array([1 / (6 * (BASELINE[name] - 0.4)) for name, places in NAMED.items() for _ in places])
+    return Corrupted(together(random, n, shares.tolist(), 0.5), weights, float(weights @ (p - shares[1:])))
+
+
 def corruption(random: Random, n: int, p: float) -> dict[str, Held]:
     shares = [p, *(p * np.array([0.95, 0.9, 0.9, 0.8, 0.85, 0.6])).tolist()]
-    right = together(random, n, shares, 0.5)
+    right, _, relative = corrupted_answers(random, n, p)
     ids = np.arange(n)
-    named = {"fog": (1, 2), "blur": (3, 4), "noise": (5, 6)}
-    baseline = {"fog": 0.6, "blur": 0.7, "noise": 0.8}
+    named, baseline = NAMED, BASELINE
     outcomes = Outcomes(
         SampledValues(ids, right[:, 0]),
         {name: [SampledValues(ids, right[:, i]) for i in places] for name, places in named.items()},
@@ -193,18 +217,27 @@ def corruption(random: Random, n: int, p: float) -> dict[str, Held]:
     made = corruption_errors(clean, scores, baseline=baseline, baseline_clean=0.4, outcomes=outcomes)
     lost = {name: 1 - np.mean([shares[i] for i in places]) for name, places in named.items()}
     truth = np.mean([lost[name] / baseline[name] for name in named])
-    relative = np.mean([(lost[name] - (1 - p)) / (baseline[name] - 0.4) for name in named])
-    return {"mCE": Held(made.mean, float(truth)), "relative mCE": Held(made.relative, float(relative))}
+    return {"mCE": Held(made.mean, float(truth)), "relative mCE": Held(made.relative, relative)}
+
+
+def stated(p: float) -> tuple[Callable[[NDArray[np.float64]], NDArray[np.float64]], float]:
+    """A line that is known, and how far a model with accuracy p on both axes lies above it."""
+    return lambda x: np.asarray(expit(0.9 * logit(x) - 0.2)), p - float(expit(0.9 * logit(p) - 0.2))
 
 
 def beyond_a_stated_line(random: Random, n: int, p: float) -> dict[str, Held]:
     """Effective robustness of a board: against a line that is known."""
+    _, truth = stated(p)
+    return {"effective robustness against a line that is stated": Held(_beyond(*random.binomial(n, [p, p]), n), truth)}
+
+
+@cache
+def _beyond(right: int, standard_right: int, n: int) -> Score:
     column = Column("er", of=("y", "x"), score="effective-robustness", weights=(0.9,), intercept=-0.2)
-    truth = p - float(expit(0.9 * logit(p) - 0.2))
-    shifted, standard = (wilson(int(k), n) for k in random.binomial(n, [p, p]))
+    shifted, standard = wilson(int(right), n), wilson(int(standard_right), n)
     bounds = [tuple(np.array([part]) for part in (each.value, each.low, each.high)) for each in (shifted, standard)]
     value, low, high = (float(part[0]) for part in above_line(column, bounds[0], [bounds[1]]))
-    return {"effective robustness against a line that is stated": Held(Score(value, low, high, n), truth)}
+    return Score(value, low, high, n)
 
 
 def over_models(random: Random, n: int, p: float) -> dict[str, Held]:
@@ -254,21 +287,26 @@ def correlated(random: Random, n: int, p: float) -> dict[str, Held]:
     return {"Pearson's r, true r 0.01, 0.5, 0.99": Held(r, p), "R², true r 0.01, 0.5, 0.99": Held(explained(r), p * p)}
 
 
+def places_answers(random: Random, n: int, p: float, *, spread: float = 0.6, alike: float = 0.5) -> Bools:
+    """Right or wrong (10, n) of ten models about an accuracy of p, the last the best."""
+    return together(random, n, expit(logit(p) + np.linspace(-spread, spread, 10)).tolist(), alike).T
+
+
 def places(random: Random, n: int, p: float) -> dict[str, Held]:
-    """The place of one of ten models, on n samples."""
-    shares = expit(logit(p) + np.linspace(-0.6, 0.6, 10))
-    right = together(random, n, shares.tolist(), 0.5).T
+    """The places of ten models on n samples: of the best where all are nearly equal, and of the sixth."""
     names = tuple(map(str, range(10)))
-    values, counts = right.mean(axis=1)[:, None], np.full((10, 1), n)
-    own = {each.model: each for each in rank_intervals(names, right)}["4"]
-    table = Table(names, ("s",), values, counts)
-    of_scores = {each.model: each for each in rank_intervals_of_scores(table, "s")}["4"]
-    return {
-        "place among ten models, from answers (n: samples)": Held(Score(own.rank, own.low, own.high, n), 6),
-        "place among ten models, from scores (n: samples)": Held(
-            Score(of_scores.rank, of_scores.low, of_scores.high, n), 6
-        ),
-    }
+    found = {}
+    for words, spread, model, truth in (("first place of ten near equals", 1e-6, "9", 1), (SIXTH, 0.6, "4", 6)):
+        right = places_answers(random, n, p, spread=spread)
+        apart = places_answers(random, n, p, spread=spread, alike=0.0)
+        table = Table(names, ("s",), apart.mean(axis=1)[:, None], np.full((10, 1), n))
+        for source, made in (
+            ("answers", rank_intervals(names, right)),
+            ("scores", rank_intervals_of_scores(table, "s")),
+        ):
+            own = {each.model: each for each in made}[model]
+            found[f"{words}, from {source} (n: samples)"] = Held(Score(own.rank, own.low, own.high, n), truth)
+    return found
 
 
 def answers(random: Random, accuracies: NDArray[np.float64], n: int, shared: float) -> tuple[NDArray[np.float64], ...]:
@@ -281,36 +319,34 @@ def answers(random: Random, accuracies: NDArray[np.float64], n: int, shared: flo
     return np.where(common, popular, np.where(own, other, labels)).astype(np.float64), labels
 
 
-def predicted(random: Random, n: int, _: float) -> dict[str, Held]:
-    found = {}
-    for shared in (0.0, 0.25, 0.5, 0.75, 1.0):
-        before = ndtr(np.linspace(ndtri(0.6), ndtri(0.95), 10) + random.normal(0, 0.05, 10))
-        after = ndtr(random.uniform(0.7, 1.1) * ndtri(before) + random.uniform(-0.8, 0) + random.normal(0, 0.05, 10))
-        reference, labels = answers(random, before, n, shared)
-        shifted, _ = answers(random, after, n, shared)
-        made = predict_accuracy([str(i) for i in range(10)], reference, labels.astype(np.int64), shifted, draws=DRAWS)
-        which = int(random.integers(10))
-        found[f"`predict`, ten models, {100 * shared:g} % of errors shared"] = Held(
-            made.models[which].accuracy, float(after[which])
-        )
-    return found
+def predicted(random: Random, n: int, _: float, *, shared: float) -> dict[str, Held]:
+    before = ndtr(np.linspace(ndtri(0.6), ndtri(0.95), 10) + random.normal(0, 0.05, 10))
+    after = ndtr(random.uniform(0.7, 1.1) * ndtri(before) + random.uniform(-0.8, 0) + random.normal(0, 0.05, 10))
+    reference, labels = answers(random, before, n, shared)
+    shifted, _unused = answers(random, after, n, shared)
+    made = predict_accuracy([str(i) for i in range(10)], reference, labels.astype(np.int64), shifted, draws=DRAWS)
+    which = int(random.integers(10))
+    words = f"`predict`, ten models, {100 * shared:g} % of errors shared"
+    return {words: Held(made.models[which].accuracy, float(after[which]))}
 
 
 def cases() -> Iterator[Case]:
     """All of them, in the order of the page."""
     yield Case(SHARES, share)
-    yield Case(SHARES, stopped, slow=0.5)
-    yield Case(PAIRS, differences)
-    yield Case(PAIRS, consistency, slow=0.4)
-    yield Case(MEANS, means, slow=0.4)
-    yield Case(MEANS, unlike, shares=(0.5,), slow=0.4)
-    yield Case(MEANS, corruption, slow=0.25)
-    yield Case(MEANS, sizes, shares=(0.5,), slow=0.4)
-    yield Case(RATIOS, ratios, slow=0.4)
-    yield Case(RATIOS, partial(ratios, worst=0.03), shares=(0.5,), slow=0.4)
-    yield Case(LINES, beyond_a_stated_line)
-    yield Case(LINES, over_models, slow=0.4)
-    yield Case(LINES, straight, shares=(0.5,), slow=0.4)
+    yield Case(SHARES, stopped, slow=0.25)
+    yield Case(PAIRS, differences, slow=0.25, more=16)
+    yield Case(PAIRS, consistency, slow=0.1)
+    yield Case(MEANS, means, slow=0.05, more=4)
+    yield Case(MEANS, unlike, shares=(0.5,), slow=0.25)
+    yield Case(MEANS, corruption, slow=0.05, more=4)
+    yield Case(MEANS, sizes, shares=(0.5,), slow=0.1)
+    yield Case(RATIOS, ratios, slow=0.05, more=4)
+    yield Case(RATIOS, partial(ratios, worst=0.03), shares=(0.5,), slow=0.1)
+    yield Case(LINES, beyond_a_stated_line, slow=0.25)
+    yield Case(LINES, over_models, slow=0.05, more=4)
+    yield Case(LINES, straight, shares=(0.5,), slow=0.05, more=4)
     yield Case(LINES, correlated)
-    yield Case(LINES, places, slow=0.4)
-    yield Case(PREDICTED, predicted, shares=(0.5,), sizes=(300, 1000, 5000), slow=0.08)
+    yield Case(LINES, places, slow=0.25)
+    for shared in (0.0, 0.25, 0.5, 0.75, 1.0):
+        draw = partial(predicted, shared=shared)
+        yield Case(PREDICTED, draw, shares=(0.5,), sizes=(300, 1000, 5000), slow=0.05, more=6)

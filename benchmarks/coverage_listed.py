@@ -76,8 +76,8 @@ LISTED: dict[str, str] = {
     "trends.matrices.r2_by_threshold": "R²",
     "trends.placing.prediction_interval": "prediction interval",
     "trends.placing.placements": "prediction interval",
-    "trends.ranks.rank_intervals": "place among ten models, from answers",
-    "trends.ranks.rank_intervals_of_scores": "place among ten models, from scores",
+    "trends.ranks.rank_intervals": "first place of ten near equals, from answers",
+    "trends.ranks.rank_intervals_of_scores": "first place of ten near equals, from scores",
     # metrics by name
     "metric accuracy": SHARE,
     "metric top-k-accuracy": SHARE,
@@ -101,6 +101,7 @@ LISTED: dict[str, str] = {
     "metric error-consistency": "error consistency",
     "metric mce": "mCE",
     "metric relative-mce": "relative mCE",
+    "metric relative-robustness": UNPAIRED,
     "metric ood": "none: scores alone do not tell how cells vary together",
     "metric cr-ind-avg": "CR, average",
     "metric cr-ind-worst": "CR, worst",
@@ -118,6 +119,6 @@ LISTED: dict[str, str] = {
     "metric conversion-rate": "conversion rate",
     "metric pearson": "Pearson's r",
     "metric r2": "R²",
-    "metric rank": "place among ten models, from answers",
+    "metric rank": "first place of ten near equals, from answers",
     "`predict`: ATC, DoC and mean confidence": "none: confidence may mean something else under the shift",
 }

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+from coverage_measuring import ROUNDING, STEP, is_inside
 
 from holdfast.core.types import Score
 from holdfast.metrics.agreement import posterior_agreement
@@ -26,13 +27,18 @@ TRIALS = 500
 
 
 class Coverage(NamedTuple):
-    """The share of trials whose interval held the truth."""
+    """How many trials there were, and how many had an interval that held the truth."""
 
     score: str
     case: str
     n: int
     truth: float
-    share: float
+    trials: int
+    held: int
+
+    @property
+    def share(self) -> float:
+        return self.held / self.trials
 
 
 Random = np.random.Generator
@@ -121,20 +127,31 @@ def cases() -> Iterator[tuple[str, Measure]]:
         yield f"noise {noise:g}{also}", agreement(noise, rare)
 
 
-def coverages(*, trials: int = TRIALS, sizes: tuple[int, ...] = SIZES, resamples: int = 1000) -> Iterator[Coverage]:
-    """The share of trials in which each interval holds the truth, case by case."""
+def coverages(
+    *, trials: int = TRIALS, most: int = 0, sizes: tuple[int, ...] = SIZES, resamples: int = 1000
+) -> Iterator[Coverage]:
+    """How often each interval holds the truth, case by case; up to `most` trials where the first do not decide it."""
     for case, measure in cases():
-        random = np.random.default_rng(0)
-        truth = {name: score.value for name, score in measure(random, MANY, 0).items()}
-        if case.endswith("calibrated"):
-            truth = {"ECE": 0.0}
-        for n in sizes:
-            held = dict.fromkeys(truth, 0)
-            for _ in range(trials):
+        yield from of_case(case, measure, trials=trials, most=most, sizes=sizes, resamples=resamples)
+
+
+def of_case(
+    case: str, measure: Measure, *, trials: int, most: int, sizes: tuple[int, ...], resamples: int
+) -> Iterator[Coverage]:
+    """One simulated model at all sizes."""
+    random = np.random.default_rng(0)
+    truth = {name: score.value for name, score in measure(random, MANY, 0).items()}
+    if case.endswith("calibrated"):
+        truth = {"ECE": 0.0}
+    for n in sizes:
+        held, done = dict.fromkeys(truth, 0), 0
+        while done < trials or (done < most and not all(is_inside(count, done) for count in held.values())):
+            for _ in range(STEP):
+                done += 1
                 for name, score in measure(random, n, resamples).items():
-                    held[name] += score.low - 1e-9 <= truth[name] <= score.high + 1e-9
-            for name, count in held.items():
-                yield Coverage(name, case, n, truth[name], count / trials)
+                    held[name] += score.low - ROUNDING <= truth[name] <= score.high + ROUNDING
+        for name, count in held.items():
+            yield Coverage(name, case, n, truth[name], done, count)
 
 
 def _exactly(value: float) -> Score:

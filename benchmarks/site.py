@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 SUITES = ("imagenet-testbed", "oodrobustbench-cifar10-linf", "multirobustbench")
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-SORTED = """async (place) => {
+SORTED = """async (index) => {
   const begun = performance.now();
-  document.querySelectorAll("#board .tabulator-col button")[place].click();
+  document.querySelectorAll("#board .tabulator-col button")[index].click();
   await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
   return performance.now() - begun;
 }"""
@@ -55,15 +55,15 @@ def main() -> None:
     if given.open:
         opened(given.open)
         return
-    with tempfile.TemporaryDirectory() as place:
-        store = Store(f"{place}/store")
+    with tempfile.TemporaryDirectory() as base:
+        store = Store(f"{base}/store")
         before = time.perf_counter()
         for name in SUITES:
             store.add_scores(simulated(load_suite(name), given.models, given.settings))
         for i in range(given.measured):
             measure(store, f"measured-{i}", given.settings)
         print(f"simulated in {time.perf_counter() - before:.1f} s")
-        out = given.out or Path(place) / "site"
+        out = given.out or Path(base) / "site"
         profile = cProfile.Profile() if given.profile else None
         site = timed("build", lambda: build_site(store, out), profile)
         timed("build again, reports taken over", lambda: build_site(Store(store.url), out))
@@ -157,9 +157,9 @@ def opened(out: Path) -> None:
             page.wait_for_timeout(3000)
             rows = len(json.loads(page.locator("#board-data").inner_text())["rows"])
             waits, works = [], []
-            for place in range(8):
+            for index in range(8):
                 begun = worked()
-                waits.append(page.evaluate(SORTED, place))
+                waits.append(page.evaluate(SORTED, index))
                 works.append(worked() - begun)
             print(f"{name:<30} {rows:5} rows   opens in {ready:5.0f} ms ({work:.0f} of work)", end="   ")
             print(f"sorts in {np.median(waits):.0f} ms, at most {max(waits):.0f}", end=" ")

@@ -3,7 +3,7 @@
     python benchmarks/suite.py MODEL SUITE [--part NAME] [--samples N] [--dataset D] [--store FOLDER] [--device auto]
 
 The floor is the passes that the rows count, at the pace of bare passes: a clean pass in float32, an attack's as it asks
-them (on a GPU in bfloat16, compiled where that pays), at the engine's own width. Set-up (loading, compiling) is apart.
+them (on a GPU in float16, compiled where that pays), at the engine's own width. Set-up (loading, compiling) is apart.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import torch
 from holdfast.cli.progress import LogLines
 from holdfast.core.registry import registry
 from holdfast.core.suites import load_suite
+from holdfast.core.types import fast_version_of
 from holdfast.engine.device import Width, full_precision, pick_device
 from holdfast.engine.evaluate import evaluate
 from holdfast.engine.jobs import ModelLoader, RunOptions
@@ -73,8 +74,8 @@ def main() -> None:
         floor = clean * paces["exact"] + alone * paces["forward"] + pairs * paces["pair"]
         kind = footer.changes[-1].name if footer.changes and pairs + alone else "no attack"
         for line in (kind, "all"):
-            for place, value in enumerate((1, footer.seconds, footer.forwards, footer.backwards, floor)):
-                table[line][place] += value
+            for index, value in enumerate((1, footer.seconds, footer.forwards, footer.backwards, floor)):
+                table[line][index] += value
     print(f"{'last change':24}{'cells':>6}{'seconds':>10}{'forwards':>14}{'backwards':>14}{'floor, s':>10}{'share':>7}")
     for kind, (cells, seconds, forwards, backwards, floor) in table.items():
         share = 100 * floor / seconds if seconds else float("nan")
@@ -96,7 +97,7 @@ def bare(model: str, scenarios: list[str], samples: int | None, chosen: argparse
         width = Width.for_model(job.model, job.dataset.card, loader.device).value
         loader.make_fast(job, "auto", width, lambda _: None)
         images = on_device(job.dataset.images(job.order[:width].tolist()).pixels, loader.device)
-        asked = getattr(job.model, "rough", None) or job.model
+        asked = fast_version_of(job.model) or job.model
         return {
             "exact": timed(lambda: _forward(job.model, images), images),
             "forward": timed(lambda: _forward(asked, images), images),

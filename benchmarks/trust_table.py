@@ -114,13 +114,13 @@ class Patches(nn.Module):
     def __init__(self, patch: int = 4, width: int = 64, depth: int = 3) -> None:
         super().__init__()
         self.cut = nn.Conv2d(1, width, patch, patch)
-        self.place = nn.Parameter(0.02 * torch.randn(1, (28 // patch) ** 2, width))
+        self.position = nn.Parameter(0.02 * torch.randn(1, (28 // patch) ** 2, width))
         layer = nn.TransformerEncoderLayer(width, 4, 2 * width, dropout=0.0, batch_first=True, norm_first=True)
         self.layers = nn.TransformerEncoder(layer, depth, enable_nested_tensor=False)
         self.head = nn.Linear(width, 10)
 
     def forward(self, images: Tensor) -> Tensor:
-        tokens = self.cut(images).flatten(2).transpose(1, 2) + self.place
+        tokens = self.cut(images).flatten(2).transpose(1, 2) + self.position
         return self.head(self.layers(tokens).mean(1))  # type: ignore[no-any-return]
 
 

@@ -1,4 +1,4 @@
-"""Writes what is generated: the catalogue of components, in docs/catalogue.md and in the README.
+"""Writes what is generated: the catalogue of components, in docs/catalogue.md and in the README, and docs/papers.md.
 
 python scripts/make_docs.py [--check]
 python scripts/make_docs.py --sheets     also draws every corruption: docs/corruption-gallery.md with its figures
@@ -7,6 +7,7 @@ python scripts/make_docs.py --sheets     also draws every corruption: docs/corru
 from __future__ import annotations
 
 import sys
+import tomllib
 from pathlib import Path
 
 from holdfast.core.registry import Component, registry
@@ -27,6 +28,11 @@ SHEETS = ROOT / "docs" / "figures" / "corruptions"
 GALLERY = ROOT / "docs" / "corruption-gallery.md"
 LARGEST_SHEET = 60_000  # bytes
 NORMS = ("linf", "l2", "l1")
+STATES = {
+    "reproduced": "the printed numbers come out",
+    "comparable": "the same of one's own or other public models: what is behind the printed one is not public",
+    "waits": "data or weights that are not public are needed",
+}
 BEGIN, END = "<!-- catalogue: made by `make docs` -->", "<!-- end of catalogue -->"
 
 
@@ -52,9 +58,36 @@ def generated() -> dict[Path, str]:
     _, _, after = rest.partition(END)
     made = {
         ROOT / "docs" / "catalogue.md": catalogue(),
+        ROOT / "docs" / "papers.md": papers(),
         readme: f"{before}{BEGIN}\n{brief()}\n{END}{after}",
     }
     return made | ({GALLERY: gallery()} if SHEETS.is_dir() else {})
+
+
+def papers() -> str:
+    """Every table and figure of the papers with its commands, from docs/papers.toml."""
+    record = tomllib.loads((ROOT / "docs" / "papers.toml").read_text(encoding="utf-8"))
+    lines = [
+        "# The tables and figures of the papers",
+        "",
+        "Made from `docs/papers.toml` by `make docs`; a test runs every command on small or made-up data.",
+        "Drawings are SVG or PNG files, numbers go to stdout (`--json`, `--csv`, `--latex`).",
+        "",
+        "| state | means |",
+        "|---|---|",
+        *(f"| {state} | {meaning} |" for state, meaning in STATES.items()),
+        "",
+    ]
+    for paper in record["paper"]:
+        rows = [row for row in record["row"] if row["paper"] == paper["name"]]
+        lines += [f"## {paper['title']} ({paper['source']})", "", paper["about"], ""]
+        lines += ["| item | what it shows | state | |", "|---|---|---|---|"]
+        lines += [f"| {row['item']} | {row['what']} | {row['state']} | {row.get('note', '')} |" for row in rows]
+        lines += ["", "<!-- snippet: skip, tests/system/test_papers.py runs it -->", "```bash"]
+        for row in rows:
+            lines += [f"# {row['item']}", *row["commands"]]
+        lines += ["```", ""]
+    return "\n".join(lines)
 
 
 def brief() -> str:

@@ -155,10 +155,10 @@ def table_1_cells(results: Table) -> list[Cell]:
 def table_2_cells(results: Table) -> list[Cell]:
     """Every legible cell of Table 2."""
     made = testbed.table_2(results, draws=0)
-    place = {name: i for i, name in enumerate(made.synthetic)}
+    row_of = {name: i for i, name in enumerate(made.synthetic)}
     natural = {name: made.natural.index(title) for name, title in NATURAL.items()}
     return [
-        Cell(model, setting, float(made.values[place[model], natural[setting]]), value)
+        Cell(model, setting, float(made.values[row_of[model], natural[setting]]), value)
         for model, setting, value in printed("imagenet-testbed-correlations")
     ]
 
@@ -237,7 +237,7 @@ def read_defences(folder: Path) -> Table:
 
 def battery_and_training(results: Table, name: str) -> tuple[Battery, dict[str, float]]:
     """The 181 cells of a defence, and what it was trained on."""
-    cells = battery_of(results, DEFENCES[name], ATTACKS)
+    cells = battery_of(results, DEFENCES[name], ATTACKS, results)
     assert cells is not None, "ata_accs.json is beside def_accs.json"
     return cells, json.loads(results.fact(DEFENCES[name], "attacks_used"))
 

@@ -22,7 +22,7 @@ BELOW = {
     "metrics": {"core", "store"},
     "trends": {"core", "metrics"},
     "boards": {"core", "store", "metrics", "trends"},
-    "training": {"core", "datasets", "models", "attacks"},
+    "training": {"core", "datasets", "models", "attacks", "metrics"},
     "site": {"core", "store", "metrics", "trends", "boards"},
 }
 TORCH_FREE = ("store", "metrics", "trends", "boards", "site")
@@ -80,7 +80,9 @@ def test_the_command_line_imports_nothing_heavy_for_help() -> None:
 
 
 def test_no_module_scrolls_forever() -> None:
-    long = {str(path.relative_to(SOURCE)): n for path in FILES if (n := path.read_text().count("\n")) > 400}
+    long = {
+        str(path.relative_to(SOURCE)): n for path in SOURCE.rglob("*.py") if (n := path.read_text().count("\n")) > 400
+    }
     assert not long
 
 

@@ -42,21 +42,23 @@ def reached() -> set[Place]:
     """What other packages, registered components and module-level code lead to, by the names they use."""
     known = definitions()
     found: set[Place] = set()
-    waiting = [place for place, node in known.items() if _is_registered(node)]
+    waiting = [definition for definition, node in known.items() if _is_registered(node)]
     for path in SOURCE.rglob("*.py"):
         tree = ast.parse(path.read_text())
         imported = _imported(tree)
         inside = path.relative_to(SOURCE).parts[0] in LOOKED_AT
         body = [node for node in tree.body if not inside or not isinstance(node, ast.FunctionDef | ast.ClassDef)]
-        waiting += [place for node in body for place in _used(node, imported, _module(path)) if place in known]
+        waiting += [
+            definition for node in body for definition in _used(node, imported, _module(path)) if definition in known
+        ]
     while waiting:
-        place = waiting.pop()
-        if place in found:
+        definition = waiting.pop()
+        if definition in found:
             continue
-        found.add(place)
-        tree = ast.parse((SOURCE.parent / f"{place.module.replace('.', '/')}.py").read_text())
+        found.add(definition)
+        tree = ast.parse((SOURCE.parent / f"{definition.module.replace('.', '/')}.py").read_text())
         imported = _imported(tree)
-        waiting += [other for other in _used(known[place], imported, place.module) if other in known]
+        waiting += [other for other in _used(known[definition], imported, definition.module) if other in known]
     return found
 
 
@@ -91,7 +93,7 @@ def _used(node: ast.AST, imported: dict[str, Place], module: str) -> set[Place]:
 
 
 def test_no_function_of_metrics_or_trends_is_without_a_way_in() -> None:
-    alone = {place for place in definitions() if not place.name.startswith("_")} - reached()
+    alone = {definition for definition in definitions() if not definition.name.startswith("_")} - reached()
     assert not alone, "reach them from the command line, or delete them: " + ", ".join(map(".".join, sorted(alone)))
 
 

@@ -58,7 +58,7 @@ def main() -> None:
             attack = f"{name}-{chosen.norm}:radius={chosen.radius}"
             width = chosen.our_width or chosen.width
             with full_precision():
-                made, seconds = timed(lambda speed=speed, width=width: quickened(model, batch, speed, width))
+                made, seconds = timed(lambda speed=speed, width=width: fast_version_for(model, batch, speed, width))
                 model.fast = made
                 mine = [ours(model, batch, attack, width=width) for _ in range(chosen.repeat)]
                 model.fast = None
@@ -68,7 +68,7 @@ def main() -> None:
                 print(line(label, chosen.radius, theirs, result) + prepared, flush=True)
 
 
-def quickened(model: TorchClassifier, batch: Batch, speed: str, width: int) -> Any:
+def fast_version_for(model: TorchClassifier, batch: Batch, speed: str, width: int) -> Any:
     if speed == "exact" or not batch.images.is_cuda:
         return None
     return fast_version(model, batch.images[:16], width=width, speed=cast("Speed", speed), report=print)

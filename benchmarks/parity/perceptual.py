@@ -1,7 +1,7 @@
 """StAdv and ReColor against perceptual-advex: same model, same images, same radius, steps and rate.
 
     python benchmarks/parity/perceptual.py --peer PERCEPTUAL_ADVEX --recoloradv RECOLORADV \\
-        --model file:MODEL.safetensors --dataset REF [--samples 500] [--radii 1,0.5] [--steps 20]
+        --model file:MODEL.safetensors --dataset REF [--samples 500] [--radii 1,0.5] [--steps 20] [--published]
 
 PERCEPTUAL_ADVEX is a checkout of github.com/cassidylaidlaw/perceptual-advex, RECOLORADV the unpacked source of
 recoloradv 0.0.1 (`pip download recoloradv --no-deps`). REF is a dataset, say arrays:FILE.npz. Radii
@@ -50,6 +50,7 @@ def main() -> int:
     parser.add_argument("--attacks", default=",".join(PAIRS))
     parser.add_argument("--radii", default="1,0.5")
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--published", action="store_true", help="ours as strong as theirs is meant to be")
     parser.add_argument("--rate", type=float, help="the same for both; otherwise the attack's default")
     parser.add_argument("--batch", type=int, default=50)
     chosen = parser.parse_args()
@@ -65,7 +66,8 @@ def main() -> int:
         rate = chosen.rate or usual
         for factor in map(float, chosen.radii.split(",")):
             radius = default * factor
-            attack = registry.build(registry.bind("attack", f"{name}:radius={radius},steps={chosen.steps},rate={rate}"))
+            text = f"{name}:radius={radius},steps={chosen.steps},rate={rate}"
+            attack = registry.build(registry.bind("attack", text + (",published=true" if chosen.published else "")))
             other = getattr(theirs, published)(model.net, bound=radius, num_iterations=chosen.steps, lr=rate)
             kept, their_time = survivors_of_theirs(other, model, batch, chosen.batch)
             ours, our_time, passes = survivors_of_ours(attack, model, batch, chosen.batch)
@@ -81,10 +83,10 @@ def main() -> int:
 
 def peer(folder: Path, recoloradv: Path) -> ModuleType:
     """The published attacks, with what they import but do not use here replaced by nothing."""
-    for place, inside in ((folder, "perceptual_advex/attacks.py"), (recoloradv, "recoloradv/perturbations.py")):
-        if not (place / inside).exists():
-            raise SystemExit(f"{place} has no {inside}: nothing to compare with")
-        sys.path.insert(0, str(place))
+    for checkout, inside in ((folder, "perceptual_advex/attacks.py"), (recoloradv, "recoloradv/perturbations.py")):
+        if not (checkout / inside).exists():
+            raise SystemExit(f"{checkout} has no {inside}: nothing to compare with")
+        sys.path.insert(0, str(checkout))
     sys.meta_path.insert(0, Stubs())
     warnings.filterwarnings("ignore")  # of the peer: calls that torch has since renamed
     return importlib.import_module("perceptual_advex.attacks")

@@ -1,8 +1,9 @@
 """holdfast measures how an image classifier holds up when the world changes.
 
 import holdfast
-outcomes = holdfast.evaluate("fashion-at-linf", "fashion-mnist-2k+gaussian-noise:severity=3", store="rows")
-print(holdfast.accuracy(outcomes[0].rows))
+broken = holdfast.attack(net, images, labels, "autoattack-linf:radius=8/255")
+outcomes = holdfast.evaluate(net, loader, changes=["", "fog:severity=3", "pgd-linf:radius=8/255"])
+result = holdfast.benchmark(net, "quick", dataset=(images, labels))
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
+    from holdfast.benchmarking import benchmark as benchmark
     from holdfast.core.types import Score as Score
     from holdfast.engine.evaluate import evaluate as evaluate
     from holdfast.engine.on_arrays import attack as attack
@@ -31,6 +33,7 @@ HOMES = {
     "Store": "holdfast.store",
     "accuracy": "holdfast.metrics.accuracy",
     "attack": "holdfast.engine.on_arrays",
+    "benchmark": "holdfast.benchmarking",
     "compare": "holdfast.metrics.compare",
     "corrupt": "holdfast.engine.on_arrays",
     "evaluate": "holdfast.engine.evaluate",
@@ -40,11 +43,14 @@ HOMES = {
     "wrap": "holdfast.models",
     "write_report": "holdfast.site.report",
 }
-__all__ = ["__version__", *HOMES]
+PACKAGES = ("attacks", "corruptions", "datasets", "metrics", "models", "testing")  # of public names
+__all__ = ["__version__", *HOMES, *PACKAGES]
 
 
 def __getattr__(name: str) -> object:
     """Public names are imported when first used, so that `import holdfast` stays quick."""
+    if name in PACKAGES:
+        return importlib.import_module(f"holdfast.{name}")
     if name not in HOMES:
         raise AttributeError(f"module `holdfast` has no `{name}`")
     return getattr(importlib.import_module(HOMES[name]), name)

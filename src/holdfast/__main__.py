@@ -28,6 +28,8 @@ def main() -> None:
     except HoldfastError as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)
     except BrokenPipeError:  # the reader of our output left, as `| head` does
         sys.stderr.close()
         sys.exit(0)

@@ -10,20 +10,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from holdfast.core.labels import NO_LABEL, is_labelled
 from holdfast.core.noise import Noise
 from holdfast.core.refs import Ref, parse_ref
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch, Change, Changed, Classifier, Dataset
+from holdfast.corruptions.ladder import Corruption
 from holdfast.models import TorchClassifier, check, load, weights_digest, wrap
-from holdfast.training.recipes import Recipe
+from holdfast.training.adversaries import adversaries_of
+from holdfast.training.recipes import Recipe, check_names, check_numbers
 
 SIZES = ((1, 28), (3, 32))
 COLOUR = 3  # components tagged "colour" are for such images alone
 CHANNELS = (1, COLOUR)
+ORDER_OF_SUMS = 1e-5  # of a pixel in [0, 1]: what convolutions of another batch length may differ by
 ABOUT_ACCURACY = ("at-chance", "one-class")  # flags that random images raise
 
 
@@ -114,19 +119,15 @@ def check_architecture(text: str) -> None:
 
 
 def check_recipe(text: str) -> None:
-    """Everything a recipe names exists: its dataset, its architecture, its attack or corruption."""
+    """Numbers are in their ranges, and everything a recipe names exists: its data, its architecture, its threats."""
     ref = check_round_trip("recipe", text)
     recipe: Recipe = registry.build(ref)
     assert recipe.name == ref.name, f"the recipe `{ref.name}` makes models named `{recipe.name}`"
-    registry.bind("dataset", recipe.dataset)
-    registry.bind("architecture", recipe.architecture)
-    assert recipe.attack is None or recipe.corruption is None, "a recipe has an attack or a corruption, not both"
-    if recipe.attack is not None:
-        registry.bind("attack", recipe.attack)
-    if recipe.corruption is not None:
-        registry.bind("corruption", recipe.corruption)
     assert recipe.epochs > 0, "a recipe trains for at least one epoch"
-    assert 0 < recipe.rate < 1, f"a learning rate lies in (0, 1), got {recipe.rate}"
+    check_numbers(recipe)
+    check_names(recipe)
+    if recipe.threats:
+        adversaries_of(recipe)
 
 
 def _check_builds(dataset: Dataset, rebuilt: Dataset) -> None:
@@ -136,8 +137,12 @@ def _check_builds(dataset: Dataset, rebuilt: Dataset) -> None:
     assert len(set(dataset.ids)) == n, "ids are unique"
     assert all(isinstance(name, str) and name for name in dataset.ids), "an id is a text"
     assert dataset.labels.dtype.kind in "iu", "labels are whole numbers"
-    assert int(dataset.labels.min()) >= 0, "labels start at 0"
-    assert int(dataset.labels.max()) < len(card.classes), "every label names a class"
+    if is_labelled(dataset.labels):
+        assert int(dataset.labels.min()) >= 0, "labels start at 0"
+        assert int(dataset.labels.max()) < len(card.classes), "every label names a class"
+    else:
+        assert set(dataset.labels.tolist()) == {NO_LABEL}, "all samples have labels, or none has"
+        assert not card.classes, "without labels there are no classes"
     assert len(set(card.classes)) == len(card.classes), "class names are unique"
     assert card.fingerprint, "a fingerprint tells when content changes"
     assert card.answers is None or card.answers.classes == len(card.classes), "the label map is for the classes"
@@ -228,3 +233,24 @@ def _check_independence(change: Change, model: TorchClassifier, batch: Batch, wh
             assert torch.equal(images, whole.images[mixed]), "a sample depends on its batch"
         else:  # a model's logits differ in the last bits with the batch, and an attack follows them
             torch.testing.assert_close(images, whole.images[mixed], rtol=0, atol=1e-4)
+    if exact:
+        _check_neighbours(change, model, batch)
+
+
+def _check_neighbours(change: Change, model: TorchClassifier, batch: Batch, row: int = 3) -> None:
+    """Alone and among black or white images a sample becomes the same image, also before rounding to 8 bits.
+
+    Rounding hides a weak dependence; neighbours as unlike as can be bring it out.
+    """
+    if isinstance(change, Corruption):
+        change = replace(change, quantise="off")
+    alone = batch.take(torch.tensor([row]))
+    alone.images.mul_(0.4).add_(0.3)  # so that neighbours are darker and brighter
+    expected = _applied(change, model, alone, width=1).images[0]
+    worst = 0.0
+    for around in (batch.images, torch.zeros_like(batch.images), torch.ones_like(batch.images)):
+        images = around.clone()
+        images[row] = alone.images[0]
+        made = _applied(change, model, replace(batch, images=images), width=len(batch)).images[row]
+        worst = max(worst, float((made - expected).abs().max()))
+    assert worst <= ORDER_OF_SUMS, f"a sample depends on its batch: a pixel changes by {worst:.2g} with its neighbours"

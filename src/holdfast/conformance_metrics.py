@@ -11,13 +11,16 @@ breaks the law. Each check raises AssertionError with the law that was broken.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import math
+import re
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +36,7 @@ from holdfast.metrics.means import SampledValues
 from holdfast.metrics.multi_attack import CLEAN, Battery, Strength
 from holdfast.metrics.scopes import OfBattery, OfPredictions, OfRuns, OfTable, metric_of
 from holdfast.metrics.summary import Line, line
+from holdfast.site.plots import plot as plot_module
 from holdfast.site.plots.plot import BoardPlot, Plot, PlotInputs, board_plots
 from holdfast.site.plots.points import points_of
 from holdfast.store.footer import ChangeRecord, Footer
@@ -86,7 +90,19 @@ def check_plot(plot: BoardPlot, suite: str) -> None:
             inputs = PlotInputs(made, shown, points_of(made, shown, store), store)
             drawn = plot(inputs)
             assert drawn is None or _is_sound(drawn), f"{plot.__name__} of {suite}, {case}: not a plot a page can show"
+            assert drawn is None or drawn.kind in drawn_kinds(), (
+                f"{plot.__name__} is of the kind `{drawn.kind}`, for which static/plots.js has no function in KINDS"
+            )
             assert drawn == plot(inputs), f"{plot.__name__} of {suite}, {case}: twice the same board, two plots"
+
+
+@functools.cache
+def drawn_kinds() -> frozenset[str]:
+    """The kinds of plots that the site's script draws."""
+    script = (Path(plot_module.__file__).parents[1] / "static" / "plots.js").read_text()
+    listed = re.search(r"const KINDS = \{([^}]*)\}", script)
+    assert listed is not None, "static/plots.js lists its drawings in KINDS"
+    return frozenset(entry.split(":")[0].strip() for entry in listed[1].split(","))
 
 
 def check_plots(suite: str) -> None:

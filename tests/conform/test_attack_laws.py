@@ -137,10 +137,10 @@ PARTS = [
     other=st.sampled_from(PARTS),
     r=st.sampled_from([0.005, 0.01, 0.02, 0.04]),
     seed=st.integers(0, 3),
-    place=st.sampled_from(["alone", "in a run"]),
+    setting=st.sampled_from(["alone", "in a run"]),
 )
 def test_a_union_leaves_nothing_standing_that_a_part_breaks_alone(
-    one: str, other: str, r: float, seed: int, place: str
+    one: str, other: str, r: float, seed: int, setting: str
 ) -> None:
     """With the noise that a run gives to each, and with the same noise for all."""
     model, batch = conformance._set_up(1, 16, 12)
@@ -148,7 +148,7 @@ def test_a_union_leaves_nothing_standing_that_a_part_breaks_alone(
 
     def broken(text: str) -> Tensor:
         ref = registry.bind("attack", text)
-        own = noise.scope(f"0 {ref.name}") if place == "in a run" else noise
+        own = noise.scope(f"0 {ref.name}") if setting == "in a run" else noise
         changed = registry.build(ref)(model, batch, own, width=12)
         with torch.no_grad():
             return model(changed.images).argmax(1) != batch.labels

@@ -9,6 +9,7 @@ from holdfast import conformance
 from holdfast.core.noise import Noise
 from holdfast.core.registry import HOMES, registry
 from holdfast.core.types import Batch, Changed, Cost
+from holdfast.corruptions.ladder import Corruption, Level
 
 EVERYTHING = [(kind, name) for kind in HOMES for name in registry.entries(kind)]
 FREE = {
@@ -117,6 +118,26 @@ class Rogue:
 )
 def test_the_checks_catch_a_corruption_that_breaks_a_law(rogue, how: str, law: str) -> None:
     assert law in refused(conformance.check_corruption, rogue("corruption", Rogue(how)))
+
+
+class Leaky:
+    """A corruption that depends on the images around a sample, but little; `how` says on what of them."""
+
+    def __init__(self, how: str) -> None:
+        self.how = how
+
+    def draw(self, images: torch.Tensor, level: Level, noise: Noise) -> torch.Tensor:
+        around = {"mean": images.mean(), "darkest": images.amin(), "length": images.new_tensor(1 / len(images))}
+        return around[self.how]
+
+    def apply(self, images: torch.Tensor, drawn: torch.Tensor) -> torch.Tensor:
+        return images + 1e-4 * drawn
+
+
+@pytest.mark.parametrize("how", ["mean", "darkest", "length"])
+def test_the_checks_catch_a_dependence_on_the_batch_that_rounding_hides(rogue, how: str) -> None:
+    weak = Corruption("rogue", Leaky(how), {"cifar": (1.0,), "imagenet": (1.0,)}, 1, "auto", "round")
+    assert "depends on its batch" in refused(conformance.check_corruption, rogue("corruption", weak))
 
 
 @pytest.mark.parametrize(("how", "law"), [("range", "lie in"), ("writes", "must not write"), ("cost", "stated cost")])

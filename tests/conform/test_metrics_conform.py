@@ -89,3 +89,11 @@ def test_a_plot_that_writes_nan_is_noticed() -> None:
 
     with pytest.raises(ValueError, match="JSON"):
         conformance.check_plot(missing, DRAWN[0])
+
+
+def test_a_plot_that_no_script_draws_is_noticed() -> None:
+    def unknown(inputs: PlotInputs) -> Plot:
+        return Plot("unknown", "unknown", "Unknown", "No drawing.", {"models": len(inputs.points)})
+
+    with pytest.raises(AssertionError, match="no function in KINDS"):
+        conformance.check_plot(unknown, DRAWN[0])

@@ -275,24 +275,24 @@ def _stores(folder: Path) -> Target:
     def target(chance: random.Random) -> None:
         nonlocal count
         count += 1
-        place = folder / str(count)
-        (place / "rows").mkdir(parents=True)
+        store_folder = folder / str(count)
+        (store_folder / "rows").mkdir(parents=True)
         if chance.random() < 0.5:
             data = _mutated(chance, whole)
         else:
             footer = _mutated_footer(chance, record)
             data = _rows_file({FOOTER_KEY: footer, SEAL_KEY: _seal(footer)})
-        (place / "rows" / "0123456789abcdef0123.parquet").write_bytes(data)
-        store = Store(str(place))
+        (store_folder / "rows" / "0123456789abcdef0123.parquet").write_bytes(data)
+        store = Store(str(store_folder))
         try:
             store.footers()
             store.unfinished()
             store.verify()
             lines(store)
         finally:
-            for path in sorted(place.rglob("*"), reverse=True):
+            for path in sorted(store_folder.rglob("*"), reverse=True):
                 path.rmdir() if path.is_dir() else path.unlink()
-            place.rmdir()
+            store_folder.rmdir()
 
     return target
 
@@ -448,10 +448,10 @@ def _importers(folder: Path) -> dict[str, Target]:
 
 def _importer(name: str, files: dict[str, bytes], folder: Path) -> Target:
     def write(path: str, content: bytes) -> Path:
-        place = folder / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(content)
-        return place
+        store_folder = folder / path
+        store_folder.parent.mkdir(parents=True, exist_ok=True)
+        store_folder.write_bytes(content)
+        return store_folder
 
     for path, content in files.items():
         write(path, content)

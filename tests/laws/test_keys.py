@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.errors import Misuse
-from holdfast.core.refs import Ref, Run, Scenario, digest, parse_ref
+from holdfast.core.refs import MOST_NAME, Ref, Run, Scenario, checked_name, digest, parse_ref, split_name
 
 MODEL = Ref("model", "net", (("width", 4),), 1)
 DATA = Ref("dataset", "digits", (("split", "test"),), 2)
@@ -26,6 +26,8 @@ OF_THE_FAMILY = {
     "data": "d2",
     "answers": "map",
     "behaviour": "compiled",
+    "logits": "all",
+    "sources": "photographs",
 }
 OF_THE_CHOICE = {"samples": 500, "precision": 0.01}
 
@@ -117,3 +119,15 @@ def test_only_the_first_colon_ends_the_name() -> None:
         parse_ref("a:x=1,x=2")
     with pytest.raises(Misuse, match="has no name"):
         parse_ref("a:x=1,2")
+
+
+@pytest.mark.parametrize("name", ["mine", "my net 2", "ä", "x" * MOST_NAME])
+def test_a_name_is_one_printable_line(name: str) -> None:
+    assert checked_name(name) == name
+    assert split_name(f"{name}=python:nets:make") == (name, "python:nets:make")
+
+
+@pytest.mark.parametrize("name", ["", " mine", "mine ", "a\x07b", "a\nb", "x" * (MOST_NAME + 1), "a+b", "a:b", "a(b"])
+def test_what_could_be_taken_for_a_ref_is_no_name(name: str) -> None:
+    with pytest.raises(Misuse, match="cannot be a name"):
+        checked_name(name)

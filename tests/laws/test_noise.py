@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from holdfast.core.noise import GOLDEN, Noise, _hash64
+from holdfast.core.noise import CHUNK, GOLDEN, Noise, _hash64
 
 MASK = (1 << 64) - 1
 ids = st.lists(st.text(max_size=8), min_size=1, max_size=12, unique=True)
@@ -47,6 +47,7 @@ def test_the_bits_are_splitmix64_of_the_documented_key() -> None:
         z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
         return z ^ (z >> 31)
 
+    assert GOLDEN == 0x9E3779B97F4A7C15, "2^64 over the golden ratio, as Steele et al. have it"
     key = mix((_hash64("5\0name") ^ _hash64("purpose")) & MASK)
     key = mix((key + 3 * GOLDEN) & MASK)
     bits = [mix((key + (i + 1) * GOLDEN) & MASK) for i in range(100)]
@@ -125,3 +126,12 @@ def test_a_gpu_draws_the_same_bits() -> None:
     names = [f"{i}" for i in range(16)]
     for here, there in zip(draws(Noise.of(0, names)), draws(Noise.of(0, names, "cuda")), strict=True):
         assert torch.equal(here, there.cpu())
+
+
+def test_shapes_larger_than_a_chunk_and_empty_ones() -> None:
+    noise = Noise.of(0, ["a", "b", "c"])
+    long = noise.uniform("p", (CHUNK["cpu"] + 7,))
+    assert long.shape == (3, CHUNK["cpu"] + 7)
+    assert torch.equal(long[:, :100], noise.uniform("p", (100,)))
+    assert len(torch.unique(long)) > 0.99 * CHUNK["cpu"]
+    assert noise.uniform("p", (0,)).shape == (3, 0)

@@ -19,17 +19,19 @@ from holdfast.core.rounding import figures, percent, shown
 from holdfast.core.types import Score
 
 decimals = some.builds(
-    lambda whole, places: (whole, places), some.integers(-(10**7), 10**7), some.integers(min_value=0, max_value=5)
+    lambda whole, after_point: (whole, after_point),
+    some.integers(-(10**7), 10**7),
+    some.integers(min_value=0, max_value=5),
 )
 
 
 @given(decimals, some.integers(min_value=0, max_value=4))
 def test_a_decimal_is_rounded_as_it_is_written(number: tuple[int, int], digits: int) -> None:
-    whole, places = number
-    exact = Fraction(whole, 10**places)
+    whole, after_point = number
+    exact = Fraction(whole, 10**after_point)
     scaled = abs(exact) * 10**digits
     nearest = math.floor(scaled + Fraction(1, 2)) * (1 if exact >= 0 else -1)
-    assert Fraction(shown(whole / 10**places, digits)) == Fraction(nearest, 10**digits)
+    assert Fraction(shown(whole / 10**after_point, digits)) == Fraction(nearest, 10**digits)
 
 
 @given(some.floats(-1e6, 1e6), some.integers(min_value=0, max_value=6), some.booleans())

@@ -42,3 +42,10 @@ def test_the_choice_does_not_depend_on_the_order_of_the_dataset(y: np.ndarray, r
     one = set(names[chosen_samples(names.tolist(), y, half)])
     other = set(names[mixed][chosen_samples(names[mixed].tolist(), y[mixed], half)])
     assert one == other
+
+
+def test_classes_of_one_size_come_in_turn() -> None:
+    y = np.repeat(np.arange(4), 50)
+    order = stratified_order([f"{i}" for i in range(200)], y)
+    for n in range(4, 201, 4):
+        assert np.bincount(y[order[:n]]).tolist() == [n // 4] * 4

@@ -129,17 +129,17 @@ def test_a_refit_is_the_fit_of_the_models_drawn(seed: int, space: str) -> None:
 def test_bands_and_prediction_intervals_hold_the_line_and_stay_in_range(seed: int, space: str, at: list[float]) -> None:
     made = drawn_table(seed)
     line = fit(made, "b", "a", space=space)
-    places = np.array(at)
-    low, high = prediction_interval(line, places)
-    expected = line.expected(places)
+    points = np.array(at)
+    low, high = prediction_interval(line, points)
+    expected = line.expected(points)
     assert (low <= expected).all()
     assert (expected <= high).all()
-    wider = prediction_interval(line, places, confidence=0.99)
+    wider = prediction_interval(line, points, confidence=0.99)
     assert (wider.low <= low).all()
     assert (wider.high >= high).all()
     if space != "linear":
         assert ((low >= 0) & (high <= 1)).all()
-        around = band(line, places, draws=50)
+        around = band(line, points, draws=50)
         assert ((around.low >= 0) & (around.high <= 1) & (around.low <= around.high)).all()
 
 

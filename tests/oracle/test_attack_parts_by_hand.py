@@ -9,21 +9,27 @@ import pytest
 import torch
 from scipy import stats
 
-from holdfast.attacks.objectives import (
+from holdfast.attacks.aimed import (
     NEEDED_CLASSES,
+    gradient_of,
+    highest,
+    lead,
+    leads,
+    passes_per_gradient,
+    targeted_dlr,
+)
+from holdfast.attacks.objectives import (
     capped_margin,
     cross_entropy,
     dlr,
-    lead,
-    leads,
     margin,
-    targeted_dlr,
 )
-from holdfast.attacks.recipes.automatic import Automatic
+from holdfast.attacks.recipes.automatic import Automatic, Sparse
 from holdfast.attacks.steps import Point, State, Steepest
 from holdfast.attacks.success import is_ahead, is_near, is_within, is_wrong, may_be_wrong
 from holdfast.attacks.threat import Scene
-from holdfast.attacks.threats.balls import L1, L2, Linf, movable, sparse_ascent
+from holdfast.attacks.threats.balls import L1, L2, Linf
+from holdfast.attacks.threats.projections import movable, sparse_ascent
 from holdfast.core.noise import Noise
 
 LOGITS = torch.tensor([[5.0, 3.0, 1.0, 0.0], [5.0, 3.0, 1.0, 0.0], [2.0, 2.0, 0.0, -4.0]])
@@ -213,6 +219,11 @@ def test_a_steepest_step_is_a_share_of_the_radius_and_momentum_adds_normalised_g
     assert listed(still) == [[0, 0]]  # no gradient, no move, no division by zero
 
 
+def test_a_steepest_step_ends_inside_the_ball() -> None:
+    assert float(Steepest(0.4).advance(point(0.4, 0.0, 0, gradient=3.0), {})) == 0.5  # 0.4 + 0.2 lies outside
+    assert float(Steepest(0.4).advance(point(-0.4, 0.0, 0, gradient=-3.0), {})) == -0.5
+
+
 # balls
 
 
@@ -332,3 +343,69 @@ def test_draws_and_samples_start_apart() -> None:
         first, second = (ball.start(two, noise, torch.full((2,), draw)) for draw in (0, 1))
         assert not torch.equal(first, second)
         assert not torch.equal(first[0], first[1])
+
+
+def test_the_farthest_point_of_a_cube_larger_than_the_box_is_its_corner() -> None:
+    low, high = torch.tensor([[-0.2, -0.2]]), torch.tensor([[0.8, 0.8]])
+    made = Linf().farthest(torch.tensor([[3.0, -0.1]]), torch.tensor([2.0]), low, high)
+    torch.testing.assert_close(made, torch.tensor([[0.8, -0.2]]))
+
+
+# gradients of several numbers, and the sparse step
+
+
+def test_gradients_of_one_and_of_several_numbers_per_sample() -> None:
+    """The numbers are x² and 3x, and one that is out of reach: slopes 2x, 3 and 0."""
+    x = torch.tensor([[1.0], [2.0]], requires_grad=True)
+    assert listed(gradient_of(x[:, 0] ** 2, x)) == [[2.0], [4.0]]
+    several = torch.stack([x[:, 0] ** 2, 3 * x[:, 0], torch.full((2,), -torch.inf)], dim=1)
+    several = several + 0 * x
+    assert listed(gradient_of(several.nan_to_num(nan=-torch.inf), x)) == [[[2.0], [3.0], [0.0]], [[4.0], [3.0], [0.0]]]
+    assert listed(highest(several[:, :2].detach())) == [3.0, 6.0]
+    assert (passes_per_gradient(several), passes_per_gradient(x[:, 0])) == (3, 1)
+
+
+def test_stages_of_the_sparse_step_and_where_it_looks_again() -> None:
+    step = Sparse(10)
+    assert step.stages == ((3.0, 3), (2.0, 3), (1.0, 4))
+    assert step.moves == 12
+    assert Sparse(10, inwards=False).stages == ((1.0, 10),)
+    multiple, following, turn, checking = step._stage(torch.arange(13))
+    assert listed(multiple) == [3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 1]
+    assert listed(following) == [2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1]
+    assert [i for i, at in enumerate(listed(turn)) if at] == [3, 7]
+    assert [i for i, at in enumerate(listed(checking)) if not at] == [0, 4, 8]  # every step but the first of a stage
+
+
+def test_the_sparse_step_follows_the_entries_of_its_best_point() -> None:
+    """Of ten entries the best points use 4, 9 and 4, where 5, 9 and 5 were used before; the last is not checked."""
+    best = torch.zeros(3, 10)
+    best[0, :4], best[1, :9], best[2, :4] = 0.1, -0.1, 0.1
+    state = {
+        "stage best": best,
+        "used": torch.tensor([5.0, 9.0, 5.0]),
+        "share": torch.full((3,), 0.5),
+        "length": torch.full((3,), 0.9),
+    }
+    back = Sparse(100)._checked(state, torch.full((3,), 1.2), torch.tensor([True, True, False]))
+    assert listed(back) == [True, False, False]  # fewer than 95 %: back to the best point, with a long step
+    assert state["length"].tolist() == pytest.approx([1.2, 0.6, 0.9])
+    assert state["share"].tolist() == pytest.approx([4 / 10 / 1.5, 9 / 10 / 1.5, 0.5])
+    assert listed(state["used"]) == [4, 9, 5]
+    state["length"] = torch.full((3,), 0.13)
+    Sparse(100)._checked(state, torch.full((3,), 1.2), torch.tensor([True, True, True]))
+    assert state["length"].tolist() == pytest.approx([0.12, 0.12, 1.2])  # a tenth of the radius is the least
+    turned = torch.zeros(3, 10)
+    turned[:, :6] = 1.0
+    state["stage loss"] = torch.ones(3)
+    Sparse(100)._turned(state, torch.full((3,), 1.2), torch.full((3,), 2.0), torch.tensor([True, False, False]), turned)
+    assert state["length"].tolist() == pytest.approx([2.4, 0.12, 1.2])
+    assert state["share"][0].item() == pytest.approx(0.6 / 1.5)
+    assert listed(state["stage loss"]) == [-math.inf, 1.0, 1.0]
+    assert listed(state["used"])[0] == 6
+
+
+def test_a_sparse_step_of_one_sample() -> None:
+    state = {name: torch.ones(1) for name in ("used", "share", "length")} | {"stage best": torch.ones(1, 4)}
+    assert listed(Sparse(10)._checked(state, torch.ones(1), torch.tensor([True]))) == [False]
+    assert state["share"].item() == pytest.approx(1 / 1.5)

@@ -9,10 +9,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from holdfast.attacks.aimed import lead
+from holdfast.attacks.attack import LoopResult, verify_success
 from holdfast.attacks.gradient import GradientAttack
-from holdfast.attacks.objectives import cross_entropy, lead, margin
+from holdfast.attacks.objectives import cross_entropy, margin
 from holdfast.attacks.shapes import mean_tensor
-from holdfast.attacks.steps import Steepest
+from holdfast.attacks.steps import Point, State, Steepest
 from holdfast.attacks.threat import Scene
 from holdfast.attacks.threats.balls import Linf
 from holdfast.core.noise import Noise
@@ -188,3 +190,39 @@ def test_a_narrow_batch_takes_the_samples_in_their_order(linear: Callable[..., T
     attack = GradientAttack(Linf(), spy, Steepest(0.3), 2, start="identity", radius=0.01)
     attack(pixels(), batch(), Noise.of(0, ("a", "b")), width=1)
     assert [labels.tolist() for labels in asked] == [[0]] * 3 + [[3]] * 3
+
+
+@pytest.mark.parametrize(("jump", "is_broken"), [(0.1, True), (0.2, False)])
+def test_a_step_that_strays_counts_only_where_it_lands_inside(jump: float, is_broken: bool) -> None:
+    """The model turns at 0.05 above grey, the radius is 0.1: a success at 0.2 is none."""
+
+    class Jump(Steepest):
+        strays = True
+
+        def advance(self, point: Point, state: State) -> Tensor:
+            return torch.full_like(point.variable, jump)
+
+    net = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
+    with torch.no_grad():
+        net[1].weight.copy_(torch.tensor([[0.0] * 4, [0.25] * 4]))
+        net[1].bias.copy_(torch.tensor([0.55, 0.0]))
+    model = wrap(net, name="turns", classes=2, channels=1)
+    greys = Batch(torch.full((3, 1, 2, 2), 0.5), torch.zeros(3, dtype=torch.int64), ("a", "b", "c"))
+    attack = GradientAttack(Linf(), margin, Jump(1.0), 1, start="identity", radius=0.1)
+    made = attack(model, greys, Noise.of(0, greys.ids), width=2)
+    assert made.broken.tolist() == [is_broken] * 3
+
+
+def test_images_that_a_threat_renders_outside_the_range_are_cut() -> None:
+    """Rendered at 0.5 + 6 · 0.1 and 0.5 - 6 · 0.1."""
+
+    class Loud(Linf):
+        def render(self, scene: Scene, variable: Tensor) -> Tensor:
+            return scene.images + 6 * variable
+
+    images, radius = torch.full((2, 1, 1, 2), 0.5), torch.full((2,), 0.1)
+    scene = Scene(images, radius, {})
+    best = LoopResult.empty(scene, torch.tensor([0.1, -0.1]).view(1, 1, 1, 2).repeat(2, 1, 1, 1))
+    made = verify_success(Loud(), images, radius, best)
+    assert made.images.flatten(1).tolist() == [[1.0, 0.0]] * 2
+    assert made.reasons == {}

@@ -14,6 +14,7 @@ from holdfast.core.intervals import share_intervals, wilson
 from holdfast.metrics.difference_tests import (
     exact_bounds,
     mcnemar,
+    mcnemar_z,
     paired_difference,
     unpaired_difference,
 )
@@ -83,9 +84,12 @@ def test_the_paired_difference_turns_with_its_arguments(counts: tuple[int, int, 
 
 
 @given(st.integers(0, 300), st.integers(0, 300))
-def test_mcnemar_is_the_exact_binomial_test(only_one: int, only_other: int) -> None:
-    expected = stats.binomtest(only_one, only_one + only_other).pvalue if only_one + only_other else 1.0
-    assert mcnemar(only_one, only_other) == pytest.approx(expected, rel=1e-9)
+def test_mcnemar_is_the_binomial_test_with_equal_outcomes_counted_half(only_one: int, only_other: int) -> None:
+    differing, most = only_one + only_other, max(only_one, only_other)
+    expected = stats.binomtest(most, differing).pvalue - stats.binom.pmf(most, differing, 0.5) if differing else 1.0
+    assert mcnemar(only_one, only_other) == pytest.approx(expected if only_one != only_other else 1.0, rel=1e-9)
+    assert 2 * stats.norm.sf(abs(mcnemar_z(only_one, only_other))) == pytest.approx(mcnemar(only_one, only_other))
+    assert np.sign(mcnemar_z(only_one, only_other)) == np.sign(only_one - only_other)
 
 
 @given(st.tuples(*[st.integers(0, 60)] * 4).filter(lambda counts: sum(counts) > 0))
@@ -94,10 +98,46 @@ def test_a_paired_interval_leaves_out_0_where_and_only_where_the_test_rejects_it
     assert (score.low > 0 or score.high < 0) == (mcnemar(counts[1], counts[2]) < 0.05)
 
 
-def test_eleven_against_three_of_a_hundred_show_no_difference() -> None:
+def test_verdict_interval_and_p_agree_for_the_closest_counts_of_up_to_400_samples_that_differ() -> None:
+    """For each number of differing samples: the least lead that the test finds, and one less."""
+    for differing in (*range(1, 60), *range(60, 400, 17)):
+        most = np.arange((differing + 1) // 2, differing + 1)
+        chances = [mcnemar(k, differing - k) for k in most.tolist()]
+        assert chances == sorted(chances, reverse=True)
+        found = int(np.searchsorted(-np.array(chances), -0.05, side="right"))
+        for k in most[max(0, found - 1) : found + 1].tolist():
+            score = paired_difference(*pairs(30, k, differing - k, 30))
+            assert (score.low > 0) == (mcnemar(k, differing - k) < 0.05), (k, differing - k)
+
+
+def test_eleven_against_three_of_a_hundred_are_a_difference_by_interval_and_p() -> None:
     score = paired_difference(*pairs(40, 11, 3, 46))
-    assert mcnemar(11, 3) == pytest.approx(0.0574, abs=1e-4)
-    assert score.low <= 0 < score.high
+    assert mcnemar(11, 3) == pytest.approx((2 * (91 + 14 + 1) + 364) / 2**14, abs=1e-9)  # of 14 choose 3
+    assert 0 < score.low < score.high
+    assert mcnemar(10, 3) == pytest.approx((2 * (78 + 13 + 1) + 286) / 2**13, abs=1e-9)
+    assert paired_difference(*pairs(40, 10, 3, 47)).low < 0
+    assert mcnemar(4, 0) == pytest.approx(1 / 16), "rejected without the exact distribution, in 12.5 % of cases"
+    assert paired_difference(*pairs(40, 4, 0, 47)).low == 0
+
+
+def rejected(differing: int) -> float:
+    """How often equal models that differ on so many samples are called different."""
+    return float(
+        sum(stats.binom.pmf(k, differing, 0.5) for k in range(differing + 1) if mcnemar(k, differing - k) < 0.05)
+    )
+
+
+def test_equal_models_are_called_different_in_five_percent_of_cases_and_in_seven_where_all_samples_differ() -> None:
+    """Every outcome of n samples, whatever share of them the models differ on."""
+    given_differing = np.array([rejected(differing) for differing in range(101)])
+    above = {differing: share for differing, share in enumerate(given_differing.tolist()) if share > 0.07}
+    assert above == pytest.approx({8: 0.0703, 16: 0.0768}, abs=1e-4)
+    shares = np.linspace(0.005, 1, 200)
+    for n in (*range(1, 30), 50, 100):
+        level = stats.binom.pmf(np.arange(n + 1), n, shares[:, None]) @ given_differing[: n + 1]
+        assert level[shares <= 0.9].max() < 0.054, n
+        assert level[shares <= 0.98].max() < 0.07, n
+        assert np.median(level) < 0.0505, n
 
 
 @pytest.mark.parametrize("counts", [(20, 12, 2, 16), (36, 1, 7, 0), (43, 0, 1, 0), (3, 9, 0, 1)])
@@ -119,7 +159,7 @@ def test_the_ends_of_the_paired_interval_are_where_the_score_test_rejects(counts
         return (only_one - only_other - n * at) / math.sqrt(n * (2 * found.x + at - at * at))
 
     for end, sign in ((score.low, 1), (score.high, -1)):
-        if abs(end) < 1 and end != 0:  # 0 is tested exactly
+        if abs(end) < 1:
             assert sign * z(end) == pytest.approx(1.959964, abs=2e-3)
 
 

@@ -101,10 +101,10 @@ def test_both_numbers_stand_on_the_board_and_the_lower_ranks() -> None:
     first, second = made.entries[:2]
     assert (first.model, second.model) == ("Bartoldson2024Adversarial_WRN-94-16", "Amini2024MeanSparse_S-WRN-94-16")
     shown = board_table(made)
-    place = {title: i for i, title in enumerate(shown.columns)}
+    column_of = {title: i for i, title in enumerate(shown.columns)}
     line = shown.rows[1]
-    assert line[place["AutoAttack, linf 8/255"]].split()[0] == "75.3"
-    assert line[place["best known"]].split()[0] == "73.1"
+    assert line[column_of["AutoAttack, linf 8/255"]].split()[0] == "75.3"
+    assert line[column_of["best known"]].split()[0] == "73.1"
     assert suite_board(load_suite("robustbench-l2")).entries[0].model == "Wang2023Better_WRN-70-16"
     differing = [
         model

@@ -60,17 +60,18 @@ def test_a_printed_number_has_an_interval_only_as_a_share_of_a_known_count() -> 
     assert printed_score(0.004, 100, "percent").low == 0  # less than one of a hundred: none of them
     assert printed_score(0.996, 100, "percent").high == 1
     # printed 33.3 % of 3: the interval is that of 1 of 3, and holds the number as printed
-    rough = printed_score(0.333, 3, "percent")
-    assert rough.low == pytest.approx(share_bounds(1, 3)[0])
+    coarse = printed_score(0.333, 3, "percent")
+    assert coarse.low == pytest.approx(share_bounds(1, 3)[0])
 
 
 @pytest.mark.parametrize(
     ("only_one", "only_other", "p"),
-    [(0, 0, 1.0), (1, 0, 1.0), (5, 5, 1.0), (6, 0, 2 / 64), (5, 1, 2 * 7 / 64), (0, 3, 0.25), (4, 2, 2 * 22 / 64)],
+    # a fair coin that often: half of what is as extreme and all that is more, on both sides
+    [(0, 0, 1.0), (5, 5, 1.0), (1, 0, 1 / 2), (4, 0, 1 / 16), (9, 0, 1 / 512), (3, 1, (2 * 1 + 4) / 16)],
 )
-def test_mcnemar_by_counting_coins(only_one: int, only_other: int, p: float) -> None:
-    assert mcnemar(only_one, only_other) == pytest.approx(p)
-    assert mcnemar(only_other, only_one) == pytest.approx(p)
+def test_mcnemar_by_counting_the_throws_of_a_coin(only_one: int, only_other: int, p: float) -> None:
+    assert mcnemar(only_one, only_other) == pytest.approx(p, rel=1e-12)
+    assert mcnemar(only_other, only_one) == pytest.approx(p, rel=1e-12)
 
 
 def test_clopper_and_pearson_leave_half_of_the_miss_on_each_side() -> None:

@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import integrate, stats
 
 from holdfast.core.table import Table
 from holdfast.trends.fits import Cut, cautions, correlation, explained, fit, near_zero, pearson
 from holdfast.trends.matrices import matrix
 from holdfast.trends.piecewise import Piecewise, fit_trend
-from holdfast.trends.ranks import ModelRank, rank_intervals, rank_intervals_of_scores
+from holdfast.trends.ranks import ModelRank, rank_intervals, rank_intervals_of_scores, step_limits
 from holdfast.trends.robustness import by_group, linear_effective_robustness, upper_limit
 
 X = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
@@ -109,9 +109,9 @@ def test_groups_have_the_deviation_of_a_sample() -> None:
     assert math.isnan(second.deviation)
 
 
-def test_places_by_mcnemar_with_continuity_correction() -> None:
-    """Two models: |only one - only other| - 1 over the root of their sum against 1.96."""
-    for ahead, decided in ((6, True), (5, False)):  # (6 - 1)² / 6 = 4.2, (5 - 1)² / 5 = 3.2, against 3.84
+def test_places_of_two_models_are_decided_where_mcnemars_test_decides() -> None:
+    """5 against 0 is the half of 2 in 32 cases, 4 against 0 that of 2 in 16."""
+    for ahead, decided in ((5, True), (4, False)):
         one, other = np.ones(50, bool), np.ones(50, bool)
         other[:ahead] = False
         first, second = rank_intervals(("one", "other"), np.stack([one, other]))
@@ -121,15 +121,37 @@ def test_places_by_mcnemar_with_continuity_correction() -> None:
 
 
 def test_places_share_out_the_confidence_over_pairs() -> None:
-    """With three models each pair is tested at 2.5 %: (7 - 1)² / 7 = 5.14 against 5.02, (6 - 1)² / 6 = 4.2."""
-    for ahead, decided in ((7, True), (6, False)):
+    """The better of two equals is ahead by 2.21 standard errors in 2.5 % of cases: by 6 and not by 5 against 0."""
+    for ahead, decided in ((6, True), (5, False)):  # 2.42 and 2.15
         right = np.ones((3, 60), bool)
         right[1, :ahead] = False
         right[2, :ahead] = False
         best = rank_intervals(("a", "b", "c"), right)[0]
         assert (best.rank, best.high) == (1, 1 if decided else 3)
+    # one surely worse: against the other alone 1.96 is enough, 2.15 but not 1.86
+    for ahead, decided in ((5, True), (4, False)):
+        right = np.ones((3, 60), bool)
+        right[1, :ahead] = False
+        right[2, :30] = False
+        best = rank_intervals(("a", "b", "c"), right)[0]
+        assert (best.rank, best.high) == (1, 1 if decided else 2)
     tied = rank_intervals(("b", "a"), np.ones((2, 5), bool))
     assert [(each.model, each.rank, each.low, each.high) for each in tied] == [("a", 1, 1, 2), ("b", 1, 1, 2)]
+
+
+def test_limits_of_places_are_those_of_the_largest_of_equals() -> None:
+    """Against the integral by another rule, and against draws: the steps are Dunnett's limits of ever fewer models."""
+    for others in (1, 2, 9, 300):
+        limits = step_limits(others, 0.025)
+        assert (np.diff(limits) < 0).all()
+        for left, limit in ((others, limits[0]), (1, limits[-1])):
+            below, _ = integrate.quad(
+                lambda u, left=left, c=limit: stats.norm.pdf(u) * stats.norm.cdf(math.sqrt(2) * c + u) ** left, -9, 9
+            )
+            assert below == pytest.approx(0.975, abs=1e-5)
+    random = np.random.default_rng(0)
+    ahead = (random.normal(size=(40_000, 9)) - random.normal(size=(40_000, 1))) / math.sqrt(2)
+    assert (ahead.max(axis=1) > step_limits(9, 0.025)[0]).mean() == pytest.approx(0.025, abs=0.0024)  # three errors
 
 
 def test_places_of_scores_pool_the_shares() -> None:
@@ -139,11 +161,11 @@ def test_places_of_scores_pool_the_shares() -> None:
 
     def z(first: float, second: float, n: int) -> float:
         pooled = (first + second) / 2
-        return (first - second - 1 / n) / math.sqrt(pooled * (1 - pooled) * 2 / n)
+        return (first - second) / math.sqrt(pooled * (1 - pooled) * 2 / n)
 
-    for first, second in ((0.6, 0.47), (0.6, 0.46), (0.6, 0.45), (0.9, 0.81), (0.9, 0.80)):
+    for first, second in ((0.6, 0.48), (0.6, 0.46), (0.6, 0.45), (0.9, 0.82), (0.9, 0.80)):
         assert decided(first, second, 100) == (z(first, second, 100) > 1.959964)
-    assert {decided(0.6, share, 100) for share in (0.47, 0.45)} == {True, False}
+    assert {decided(0.6, share, 100) for share in (0.48, 0.45)} == {True, False}
 
 
 def test_a_table_without_counts_has_places_without_intervals() -> None:

@@ -41,8 +41,8 @@ def browser() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def synthetic() -> Any:
     """The module of made-up rows that the unit tests of the site use."""
-    place = Path(__file__).parents[1] / "unit" / "site" / "synthetic.py"
-    spec = importlib.util.spec_from_file_location("synthetic_rows", place)
+    path = Path(__file__).parents[1] / "unit" / "site" / "synthetic.py"
+    spec = importlib.util.spec_from_file_location("synthetic_rows", path)
     assert spec is not None
     assert spec.loader is not None
     made = importlib.util.module_from_spec(spec)

@@ -66,10 +66,10 @@ def measured(store: Store, synthetic: Any) -> None:
     synthetic.add(store, 0.7, attack, model="Wong2020Fast", n=40, population=400)
 
 
-@pytest.fixture(scope="module", params=["fresh", "public"])
+@pytest.fixture(scope="module", params=["fresh", pytest.param("public", marks=pytest.mark.slow)])
 def everything(request: Any, synthetic: Any, tmp_path_factory: pytest.TempPathFactory) -> Everything:
-    place = tmp_path_factory.mktemp(request.param)
-    store = Store(str(place / "store"))
+    base = tmp_path_factory.mktemp(request.param)
+    store = Store(str(base / "store"))
     measured(store, synthetic)
     if request.param == "public":
         if not FILES.is_dir():
@@ -84,8 +84,8 @@ def everything(request: Any, synthetic: Any, tmp_path_factory: pytest.TempPathFa
     for suite in board_suites(store):
         assert not isinstance(suite, BrokenSuite)
         found[suite.board_name] = (suite, store_board(suite, store))
-    assert not build_site(store, place / "site").failed
-    return Everything(store, found, place / "site")
+    assert not build_site(store, base / "site").failed
+    return Everything(store, found, base / "site")
 
 
 def test_a_model_stands_once_and_ranks_have_no_gaps(everything: Everything) -> None:

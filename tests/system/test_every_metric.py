@@ -135,12 +135,12 @@ def test_every_metric_is_a_column_of_a_board(run, store: Store, tmp_path: Path) 
     names = [name for name in registry.entries("metric") if not isinstance(metric_of(name), OfBattery)]
     for name in names:
         score = f"{name}:space=linear" if name == "effective-robustness" else name
-        made_of = PLACED.get(name, f'scenarios = ["{HOME}"]')
+        columns = PLACED.get(name, f'scenarios = ["{HOME}"]')
         if name in OVER_COLUMNS:
-            made_of = 'of = ["hard", "clean"]'
+            columns = 'of = ["hard", "clean"]'
         if name in REFERRED:
-            made_of = f'scenarios = ["{HOME}+{ATTACK}"]\nreference = "{HOME}"'
-        parts.append(f'[[board]]\nname = "x-{name}"\nunit = "number"\nscore = "{score}"\n{made_of}\n')
+            columns = f'scenarios = ["{HOME}+{ATTACK}"]\nreference = "{HOME}"'
+        parts.append(f'[[board]]\nname = "x-{name}"\nunit = "number"\nscore = "{score}"\n{columns}\n')
     path = tmp_path / "all.toml"
     path.write_text("\n".join(parts))
     said = run("board", str(path), "--store", "store", "--json")

@@ -192,6 +192,7 @@ def _drive(bench: Bench, faults: int, seed: int) -> Counter[str]:
     return ended
 
 
+@pytest.mark.slow
 def test_sixty_faults_leave_every_number_true(bench: Bench) -> None:
     ended = _drive(bench, 60, seed=1)
     assert ended["single fault: as undisturbed"] > ended["single fault: failed"]
@@ -206,6 +207,7 @@ def test_many_faults_leave_every_number_true(bench: Bench) -> None:
     assert set(bench.cases) <= set(ended)
 
 
+@pytest.mark.slow
 def test_every_operation_of_scores_fails_once(bench: Bench) -> None:
     for name in ("scores", "scores without an index"):
         for at in range(1, bench.cases[name].operations + 1):

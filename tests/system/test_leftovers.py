@@ -32,6 +32,7 @@ def served(tmp_path: Path) -> subprocess.Popen[str]:
     return process
 
 
+@pytest.mark.slow
 def test_a_server_that_is_stopped_or_killed_leaves_no_site(tmp_path: Path) -> None:
     temporary = tmp_path / "temporary"
     process = served(tmp_path)
@@ -93,10 +94,10 @@ def children(process: int) -> set[str]:
 def using(folder: Path) -> list[int]:
     """Processes with a file open below a folder."""
     found = []
-    for place in Path("/proc").glob("[0-9]*"):
+    for proc in Path("/proc").glob("[0-9]*"):
         try:
-            if any(str(entry.readlink()).startswith(f"{folder}/") for entry in (place / "fd").iterdir()):
-                found.append(int(place.name))
+            if any(str(entry.readlink()).startswith(f"{folder}/") for entry in (proc / "fd").iterdir()):
+                found.append(int(proc.name))
         except OSError:
             continue
     return found
@@ -109,9 +110,9 @@ def test_a_ray_of_our_own_listens_here_alone_and_leaves_nothing() -> None:
     import tempfile
 
     # not under tmp_path: the paths of Ray's sockets must be short
-    place = Path(tempfile.mkdtemp(prefix="hf"))
+    proc = Path(tempfile.mkdtemp(prefix="hf"))
     words = ["evaluate", "fashion-at-linf", "--scenario", "fashion-mnist-2k+pgd-linf:radius=8/255,steps=400"]
-    words += ["--store", str(place / "rows"), "--batch-size", "16", "--engine", "ray", "--actors", "1", "-q"]
+    words += ["--store", str(proc / "rows"), "--batch-size", "16", "--engine", "ray", "--actors", "1", "-q"]
     try:
         for sign in (signal.SIGKILL, signal.SIGTERM):
             process = subprocess.Popen(
@@ -119,11 +120,11 @@ def test_a_ray_of_our_own_listens_here_alone_and_leaves_nothing() -> None:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
-                env=environment(place / "t"),
+                env=environment(proc / "t"),
             )
-            before = len(list((place / "rows").rglob("*.parquet")))
+            before = len(list((proc / "rows").rglob("*.parquet")))
             deadline = time.monotonic() + 150
-            while len(list((place / "rows").rglob("*.parquet"))) <= before and time.monotonic() < deadline:
+            while len(list((proc / "rows").rglob("*.parquet"))) <= before and time.monotonic() < deadline:
                 assert process.poll() is None, process.communicate()
                 time.sleep(0.2)
             while not (addresses := listening(process.pid)) and time.monotonic() < deadline:
@@ -131,19 +132,19 @@ def test_a_ray_of_our_own_listens_here_alone_and_leaves_nothing() -> None:
                 time.sleep(0.2)
             assert addresses, "a Ray that runs listens somewhere"
             assert addresses <= {"127.0.0.1", "[::ffff:127.0.0.1]", "[::1]"}
-            (session,) = [path for path in (place / "t").glob("holdfast-ray-*") if using(path)]
+            (session,) = [path for path in (proc / "t").glob("holdfast-ray-*") if using(path)]
             process.send_signal(sign)
             _, said = process.communicate(timeout=60)
             if sign == signal.SIGTERM:
                 assert process.returncode == EXIT_OF_SIGTERM, said
                 time.sleep(3)
-                assert using(place) == []
-                assert list((place / "t").glob("holdfast-ray-*")) == [], "the session of the killed one went, too"
-                assert list((place / "rows").glob(".job-*")) == []
+                assert using(proc) == []
+                assert list((proc / "t").glob("holdfast-ray-*")) == [], "the session of the killed one went, too"
+                assert list((proc / "rows").glob(".job-*")) == []
             else:
                 assert session.exists()
-                assert len(list((place / "rows").glob(".job-*"))) == 1
+                assert len(list((proc / "rows").glob(".job-*"))) == 1
     finally:
-        for left in using(place):
+        for left in using(proc):
             os.kill(left, signal.SIGKILL)
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(proc, ignore_errors=True)

@@ -262,7 +262,7 @@ def test_a_fit_that_means_little_says_so_under_the_plot(opened: Any, shifts: Pat
 def test_axes_switch_and_keep_their_ticks_in_percent(opened: Any, shifts: Path) -> None:
     seen = opened(shifts, "scatter")
     section = seen.page.locator("#plot-scatter")
-    places = {}
+    positions = {}
     for space in ("logit", "probit", "linear"):
         section.get_by_label(space, exact=True).focus()
         seen.page.keyboard.press("Space")
@@ -274,8 +274,8 @@ def test_axes_switch_and_keep_their_ticks_in_percent(opened: Any, shifts: Path) 
         assert axis["tickvals"] == pytest.approx(SPACES[space].forward(np.array(shares)))
         traces = {trace["name"]: trace for trace in seen.data("scatter", "data.map((t) => ({name: t.name, x: t.x}))")}
         assert {"line", "band (95 %)", "published", "measured"} <= set(traces)
-        places[space] = traces["published"]["x"]
-    assert places["logit"] == pytest.approx(SPACES["logit"].forward(np.array(places["linear"])), abs=1e-9)
+        positions[space] = traces["published"]["x"]
+    assert positions["logit"] == pytest.approx(SPACES["logit"].forward(np.array(positions["linear"])), abs=1e-9)
 
 
 def test_a_model_that_is_found_shows_its_effective_robustness(opened: Any, planar: tuple[Path, Table]) -> None:
@@ -495,3 +495,24 @@ def test_every_control_has_a_name_and_takes_the_keyboard(opened: Any, shifts: Pa
         .filter((one) => one.tabIndex < 0 || !(one.labels?.length || one.textContent.trim() || one.title))
         .map((one) => one.outerHTML.slice(0, 100))"""
     assert seen.page.evaluate(nameless) == []
+
+
+def test_a_line_per_colour_goes_through_the_models_of_each(opened: Any, shifts: Path) -> None:
+    seen = opened(shifts, "scatter")
+    section = seen.page.locator("#plot-scatter")
+    choose = section.locator("select:has(option[value='group']):has(option[value='one'])")
+    choose.select_option("group")
+    until(seen.page, lambda: any(str(n).startswith("line, ") for n in seen.data("scatter", "data.map((t) => t.name)")))
+    traces = seen.data(
+        "scatter", "data.map((t) => ({name: t.name, x: t.x, y: t.y, mode: t.mode, meta: t.meta ?? null}))"
+    )
+    lines = {t["name"].removeprefix("line, "): t for t in traces if t["name"].startswith("line, ")}
+    dots = {t["name"]: t for t in traces if t["mode"] == "markers" and len(t["x"]) > 2}
+    assert lines
+    assert lines.keys() == dots.keys()
+    for name, drawn in lines.items():
+        slope, intercept = np.polyfit(dots[name]["x"], dots[name]["y"], 1)
+        assert (drawn["meta"]["slope"], drawn["meta"]["intercept"]) == (pytest.approx(slope), pytest.approx(intercept))
+        assert drawn["x"] == [min(dots[name]["x"]), max(dots[name]["x"])]
+    choose.select_option("one")
+    until(seen.page, lambda: "line" in seen.data("scatter", "data.map((t) => t.name)"))

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import torch
 
-from holdfast.core.errors import Absent
+from holdfast.core.errors import HoldfastError
 from holdfast.core.refs import Run
 from holdfast.engine.evaluate import Outcome, evaluate
 from holdfast.engine.watch import Watcher
@@ -69,7 +69,7 @@ def _one_thread() -> Iterator[None]:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory with a model in it."""
     (tmp_path / "mine.py").write_text(MODEL)
     monkeypatch.chdir(tmp_path)
@@ -124,31 +124,31 @@ class Acting(Watcher):
 
 
 @pytest.mark.usefixtures("cluster")
-def test_two_actors_give_the_rows_of_one_process(place: Path) -> None:
-    """On relative paths, with a model of our own and data that is not there."""
+def test_two_actors_give_the_rows_of_one_process(folder: Path) -> None:
+    """On relative paths, with a model of our own and data that is not there or has other channels."""
     models, scenarios = ["python:mine:make", "fashion-standard"], [CLEAN, ATTACKED, "cifar10"]
     together = on_ray(models, scenarios, "rows", samples=300)
     alone = evaluate(models, scenarios, store="local", samples=300, batch_size=16, pictures=2)
     for one, other in zip(together, alone, strict=True):
         if "cifar10" in one.scenario:
-            assert isinstance(one.error, Absent), "data that is not here fails its own runs only"
+            assert isinstance(one.error, HoldfastError), "data that is not here or does not fit fails its own runs only"
             assert str(one.error) == str(other.error)
             continue
         assert_same(one.rows, other.rows)
         assert one.fresh
         assert one.rows is not None
         assert Store("rows").pictures(one.rows.footer.key) == Store("local").pictures(one.rows.footer.key)
-    assert list(place.glob("*.pid")), "an actor made the model, not this process"
+    assert list(folder.glob("*.pid")), "an actor made the model, not this process"
     assert all(finding.problem is None for finding in Store("rows").verify())
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
-def test_an_actor_that_is_killed_loses_no_finished_shard(place: Path) -> None:
+def test_an_actor_that_is_killed_loses_no_finished_shard(folder: Path) -> None:
     killed: list[int] = []
 
     def kill() -> bool:
-        for path in place.glob("*.pid"):
+        for path in folder.glob("*.pid"):
             killed.append(int(path.name.split(".")[0]))
             os.kill(killed[0], signal.SIGKILL)
             return True
@@ -161,24 +161,24 @@ def test_an_actor_that_is_killed_loses_no_finished_shard(place: Path) -> None:
     assert_same(outcome.rows, alone())
     assert watcher.measured == 1000, "every sample counts once"
     assert Store("rows").unfinished() == {}
-    (again,) = on_ray(["python:mine:make"], [ATTACKED], f"file://{place}/rows")
+    (again,) = on_ray(["python:mine:make"], [ATTACKED], f"file://{folder}/rows")
     assert not again.fresh, "a URL names the same store"
     assert_same(again.rows, outcome.rows)
 
 
 @pytest.mark.slow
-def test_a_node_that_is_lost_loses_no_finished_shard(place: Path, cluster: Any) -> None:
+def test_a_node_that_is_lost_loses_no_finished_shard(folder: Path, cluster: Any) -> None:
     """The node goes while its actor measures; no other comes, so the rest is for those that are left."""
     node = cluster.add_node(num_cpus=1, object_store_memory=1 << 27)
 
     def lose() -> bool:
-        if not list(place.glob(f"*.{node.node_id}.pid")):
+        if not list(folder.glob(f"*.{node.node_id}.pid")):
             return False
         cluster.remove_node(node, allow_graceful=False)
         return True
 
     watcher = Acting(lose)
-    store = f"dir::file://{place}/rows"  # not a local folder to the store: files are written as to an object store
+    store = f"dir::file://{folder}/rows"  # not a local folder to the store: files are written as to an object store
     (outcome,) = on_ray(["python:mine:make"], [ATTACKED], store, watcher=watcher, actors=3)
     assert watcher.acted
     assert_same(outcome.rows, alone())
@@ -186,7 +186,7 @@ def test_a_node_that_is_lost_loses_no_finished_shard(place: Path, cluster: Any) 
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("cluster", "place")
+@pytest.mark.usefixtures("cluster", "folder")
 def test_a_model_that_kills_its_process_fails_alone() -> None:
     deadly, fine = on_ray(["python:mine:deadly", "fashion-standard"], [CLEAN], "rows")
     assert fine.rows is not None
@@ -222,7 +222,7 @@ def test_a_driver_that_is_stopped_or_killed_resumes(tmp_path: Path, cluster: Any
             time.sleep(0.05)
         process.send_signal(sign)
         _, said = process.communicate(timeout=100)
-        assert process.returncode == (1 if sign == signal.SIGINT else -signal.SIGKILL), said
+        assert process.returncode == (130 if sign == signal.SIGINT else -signal.SIGKILL), said
         if sign == signal.SIGINT:
             assert "the same command goes on from here" in said
             assert "Traceback" not in said

@@ -48,7 +48,7 @@ class Seen:
     def head(self, title: str) -> Any:
         return self.page.locator("#board .tabulator-col button", has_text=title).first
 
-    def settle(self) -> None:
+    def wait_until_drawn(self) -> None:
         self.page.wait_for_function(
             "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
         )
@@ -136,30 +136,30 @@ def test_a_click_on_a_heading_sorts_and_missing_ones_stay_last(opened: Any, root
     assert seen.column("Model")[0] == "AS WRN-70-16 + ResNet-152"
     values = lambda: [float(text.split()[0]) for text in seen.column("accuracy, ID") if " of " not in text]  # noqa: E731
     seen.head("accuracy, ID").click()
-    seen.settle()
+    seen.wait_until_drawn()
     assert values() == sorted(values(), reverse=True)
     assert values()[0] == 95.2
     seen.head("accuracy, ID").click()
-    seen.settle()
+    seen.wait_until_drawn()
     assert values() == sorted(values())
     assert values()[0] == 30.0
     ranking = "robustness, OOD"
     for _ in range(2):
         seen.head(ranking).click()
-        seen.settle()
+        seen.wait_until_drawn()
         seen.page.evaluate("document.querySelector('.tabulator-tableholder').scrollTop = 1e6")
-        seen.settle()
+        seen.wait_until_drawn()
         assert seen.column("Model")[-1] in ("resnet18", HOSTILE, CLOSING)
         assert seen.column("#")[-1] == "–"
         seen.page.evaluate("document.querySelector('.tabulator-tableholder').scrollTop = 0")
-        seen.settle()
+        seen.wait_until_drawn()
 
 
 def test_headings_and_numbers_can_be_reached_by_keyboard(opened: Any, site: Path) -> None:
     seen = opened(site.as_uri(), f"boards/{SUITE}.html")
     seen.head("Model").focus()
     seen.page.keyboard.press("Enter")
-    seen.settle()
+    seen.wait_until_drawn()
     names = [name.lower() for name in seen.column("Model")]
     assert names == sorted(names)
     seen.page.locator("#board button.value").first.focus()
@@ -198,7 +198,7 @@ def test_a_detail_becomes_a_column(opened: Any, root: str) -> None:
     seen.page.select_option("#more", wanted.name)
     seen.head(wanted.title or wanted.name).wait_for()
     seen.head(wanted.title or wanted.name).click()
-    seen.settle()
+    seen.wait_until_drawn()
     values = [entry.details[wanted.name].score for entry in shown.entries]
     best = sorted((score.value for score in values if score is not None), reverse=wanted.better != "lower")
     drawn = [float(text.split()[0]) for text in seen.column(wanted.title or wanted.name)[:8]]
@@ -275,17 +275,17 @@ def test_pages_fit_the_screen_and_follow_its_scheme(
 ) -> None:
     seen = opened(site.as_uri(), page, width=width, scheme=scheme)
     assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    for place in ("body", "#board .tabulator-row .tabulator-cell", "#board .tabulator-header"):
-        if seen.page.locator(place).count():
-            ground = seen.page.locator(place).first.evaluate("one => getComputedStyle(one).backgroundColor")
-            assert (max(int(part) for part in ground[4:-1].split(",")[:3]) < 60) == (scheme == "dark"), place
+    for selector in ("body", "#board .tabulator-row .tabulator-cell", "#board .tabulator-header"):
+        if seen.page.locator(selector).count():
+            ground = seen.page.locator(selector).first.evaluate("one => getComputedStyle(one).backgroundColor")
+            assert (max(int(part) for part in ground[4:-1].split(",")[:3]) < 60) == (scheme == "dark"), selector
 
 
 def test_on_a_phone_the_first_columns_stay_and_the_panel_fits(opened: Any, site: Path) -> None:
     seen = opened(site.as_uri(), f"boards/{SUITE}.html", width=390)
     before = seen.page.locator("#board .tabulator-row .tabulator-cell").nth(1).bounding_box()
     seen.page.evaluate("document.querySelector('.tabulator-tableholder').scrollLeft = 400")
-    seen.settle()
+    seen.wait_until_drawn()
     assert seen.page.locator("#board .tabulator-row .tabulator-cell").nth(1).bounding_box() == before
     seen.page.evaluate("document.querySelector('.tabulator-tableholder').scrollLeft = 0")
     seen.page.locator("#board button.value").first.click()
@@ -297,13 +297,13 @@ def test_on_a_phone_the_first_columns_stay_and_the_panel_fits(opened: Any, site:
 
 def test_links_lead_from_index_to_board_to_report_and_back(opened: Any, root: str) -> None:
     seen = opened(root, "index.html")
-    seen.page.get_by_role("link", name=load_suite(SUITE).title).first.click()
+    seen.page.get_by_role("link", name=load_suite(SUITE).title, exact=True).first.click()
     seen.page.wait_for_selector('#board[data-ready="yes"]', timeout=60_000)
     every = seen.page.inner_text("#count").split()[0]
     seen.find("resnet18", f"1 of {every} entries")
     seen.page.get_by_role("link", name="resnet18").click()
     seen.page.wait_for_selector("#summary")
-    seen.page.get_by_role("link", name=load_suite(SUITE).title).click()
+    seen.page.get_by_role("link", name=load_suite(SUITE).title, exact=True).click()
     seen.page.wait_for_selector("#board")
 
 
@@ -323,3 +323,23 @@ def test_a_served_page_offers_what_is_new(opened: Any, synthetic: Any, tmp_path:
         bound.shutdown()
         bound.server_close()
         pages.close()
+
+
+def test_places_are_counted_again_by_any_score(opened: Any, site: Path) -> None:
+    seen = opened(site.as_uri(), "boards/multirobustbench.html")
+    suite = load_suite("multirobustbench")
+    ranked = lambda by: [entry.model for entry in suite_board(suite, sort=by).entries if entry.rank is not None]  # noqa: E731
+    assert seen.column("Model")[:3] == ranked("cr-ind-avg")[:3]
+    for title, by in (("CR, worst", "cr-ind-worst"), ("stability constant", "stability-constant")):
+        seen.page.select_option("#rank-by", label=title)
+        seen.page.wait_for_function("(by) => document.getElementById('board').dataset.ranked === by", arg=by)
+        seen.wait_until_drawn()
+        assert seen.column("Model")[:10] == ranked(by)[:10]
+        assert seen.column("#")[:10] == [str(selector) for selector in range(1, 11)]
+    assert ranked("cr-ind-worst")[:3] == ["Dai2022Formulating_LPIPS", "LaidLaw2021Perceptual", "Jin2020Manifold"]
+    seen.page.locator("#plot-single-ratios").scroll_into_view_if_needed()
+    seen.page.wait_for_selector('#plot-single-ratios[data-drawn="yes"]', timeout=60_000)
+    bars = seen.page.evaluate("document.querySelector('#plot-single-ratios .plot-area').data[0].y")
+    stored = [suite_board(suite).entries, [c.name for c in suite.board if c.name.startswith("single-cr-")]]
+    values = [[e.cell(name).score.value for e in stored[0] if e.cell(name).score is not None] for name in stored[1]]
+    assert bars == pytest.approx([sum(some) / len(some) for some in values])

@@ -339,8 +339,8 @@ def test_two_hundred_disturbed_runs_are_completed_by_the_same_call(tmp_path: Pat
 
 
 if __name__ == "__main__":
-    place, count, first = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    place.mkdir(parents=True, exist_ok=True)
-    results = torture(place, count, first)
-    (place / "told.json").write_text(json.dumps(results))
+    base, count, first = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    base.mkdir(parents=True, exist_ok=True)
+    results = torture(base, count, first)
+    (base / "told.json").write_text(json.dumps(results))
     sys.stdout.write(in_words(results) + "\n")

@@ -64,10 +64,19 @@ READING: dict[str, list[list[str]]] = {
         ["--x", "imagenet", "--y", "average-corruptions", "--json"],
         ["--x", DATA, "--y", CONTRAST, "--benchmark", "store", "--space", "linear", "--csv"],
     ],
+    "figure scatter": [["--x", "imagenet", "--y", "average-corruptions", "--out", "f.svg", "--json"]],
+    "figure matrix": [["--y", "ood-*", "--json"]],
+    "figure boxes": [["--json"]],
+    "figure limits": [["--json"]],
+    "figure grid": [["--benchmark", "store", "--csv"]],
+    "figure bars": [["--csv"]],
+    "figure pairs": [["--x", DATA, "--y", CORRUPTED, "--json"]],
+    "figure models": [["--csv"]],
     "agree": [["RUN0", "RUN1"], ["RUN0", "RUN2", "--json"]],
     "predict": [["--x", DATA, "--y", CORRUPTED, "--json"]],
     "report": [[MODELS[0], "--out", "report.html"]],
     "site": [["--out", "site", "--suite", "mine.toml", "--json"]],
+    "data classes": [["imagenet-r"], ["imagenet-r", "--json"]],
     "export": [[], ["--format", "json"], ["multirobustbench", "--format", "latex"]],
     "import": [["tidy", "mine.csv"], ["tidy", "mine.csv", "--json"]],
     "list": [["suites", "--json"], ["metrics"]],
@@ -140,7 +149,7 @@ def both(folder: Path) -> dict[tuple[str, int], tuple[tuple[object, str, str], t
         f.scenario: key for key, f in Store(str(folder / "holdfast-store")).footers().items() if f.model == MODELS[0]
     }
     keys = {f"RUN{i}": runs[text] for i, text in enumerate(MEASURED)}
-    lines = [[name, *(keys.get(word, word) for word in READING[name][i])] for name, i in CASES]
+    lines = [[*name.split(), *(keys.get(word, word) for word in READING[name][i])] for name, i in CASES]
     bare = answers(folder, lines, ("torch", "torchvision"))
     return dict(zip(CASES, zip(bare, answers(folder, lines), strict=True), strict=True))
 

@@ -6,13 +6,17 @@ A fast version gives gradients and a first opinion. A success counts once the mo
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from holdfast.attacks.attack import LoopResult
 from holdfast.attacks.replay import Replays, replays_of
+from holdfast.attacks.shapes import parts_of
 from holdfast.attacks.success import is_near, is_wrong, may_be_wrong
+from holdfast.attacks.threat import Scene
 from holdfast.core.types import Batch, BatchLengths, Classifier, ExactVersion, fast_version_of
 
 if TYPE_CHECKING:
@@ -110,10 +114,43 @@ class AskedModel:
         samples.broken[rows], samples.done[rows] = wrong, done
         samples.best_value[rows] = torch.where(done, samples.best_value[rows], -torch.inf)
 
-    def close_to_boundary(self, images: Tensor, labels: Tensor) -> Tensor:
-        """Whether images lie so close to the boundary that a fast version's error may have decided."""
-        assert self.fast is not None, "only a fast version errs"
-        with torch.no_grad():
-            logits = self.exact(images)
-        error = CLOSE * self.fast.error
-        return may_be_wrong(logits, labels, error=error) if error else is_near(logits, labels)
+    def close_to_boundary(self, result: LoopResult, batch: Batch, radius: Tensor, width: int) -> Tensor:
+        """The samples that ended so close to the boundary that the fast version's error may have decided.
+
+        None without a fast version, nor where the smallest change is looked for, which lies on the boundary.
+        """
+        if self.fast is None or self.attack.keep == "smallest":
+            return torch.empty(0, dtype=torch.int64, device=radius.device)
+        scene, rows = Scene(batch.images, radius, result.props), (~result.broken).nonzero().squeeze(1)
+        result.forwards[rows] += 1
+        close, error = [rows[:0]], CLOSE * self.fast.error
+        for part in parts_of(rows, width):
+            with torch.no_grad():
+                logits = self.exact(self.attack.threat.render(scene.take(part), result.variable[part]))
+            labels = batch.labels[part]
+            close.append(part[may_be_wrong(logits, labels, error=error) if error else is_near(logits, labels)])
+        return torch.cat(close)
+
+    def length(self, count: int, round_steps: int) -> int:
+        """As many rows as the version of the model that is asked has a use for."""
+        return count if self.lengths is None or not count else self.lengths.fit(count, round_steps)
+
+    def padded(self, samples: Samples, round_steps: int) -> Samples:
+        """As long as the batch should be, with free rows at the end."""
+        count = len(samples)
+        spare = self.length(count, round_steps) - count
+        if spare <= 0:
+            return samples
+        padded = samples.take(torch.arange(count + spare, device=samples.index.device).clamp_max(count - 1))
+        padded.free[count:] = padded.done[count:] = True
+        return padded
+
+    def advanced(self, samples: Samples, steps: Callable[[Samples], None], *, gradients: bool) -> Samples:
+        """The samples a round of steps further, from a CUDA graph where the model has its steps recorded."""
+        if self.fast is not None:
+            self.fast.improve(len(samples), gradients=gradients)
+        replays = None if self.attack.threat.reads_values else self.replays
+        if replays is not None:
+            return replays.advanced(samples, replace(self.attack, radius=0.0), steps)
+        steps(samples)
+        return samples

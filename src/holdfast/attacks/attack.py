@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -57,16 +58,23 @@ class LoopResult(TensorRecord):
     runs: Tensor
     flat: Tensor
 
-    def improve(self, rows: Tensor, other: LoopResult) -> None:
-        """Takes over what another attack on these rows broke, and adds the passes that it took."""
-        won = other.broken.nonzero().squeeze(1)
-        taken = rows[won]
+    @classmethod
+    def empty(cls, scene: Scene, variable: Tensor) -> Self:
+        """The result before the first run: nothing is broken, and no pass was taken."""
+        zero = torch.zeros(len(scene), dtype=torch.int64, device=variable.device)
+        low = torch.full((len(scene),), -torch.inf, device=variable.device)
+        return cls(variable, dict(scene.props), low, zero.bool(), *(zero.clone() for _ in range(5)))
+
+    def take_over(self, index: Tensor, other: LoopResult, better: Tensor) -> None:
+        """Takes over the points of another attack on these samples that are `better`, and adds the passes it took."""
+        won = better.nonzero().squeeze(1)
+        taken = index[won]
         self.variable[taken], self.best_value[taken] = other.variable[won], other.best_value[won]
-        self.broken[taken] = True
         for name, prop in self.props.items():
             prop[taken] = other.props[name][won]
+        self.broken[index] |= other.broken
         for name in ("forwards", "backwards", "zero_gradients", "runs", "flat"):
-            getattr(self, name)[rows] += getattr(other, name)
+            getattr(self, name)[index] += getattr(other, name)
 
 
 def verify_success(threat: Threat, images: Tensor, radius: Tensor, best: LoopResult) -> AttackResult:

@@ -15,6 +15,7 @@ from torch import Tensor
 from holdfast.attacks.shapes import parts_of, wide
 from holdfast.attacks.success import CLEAR, is_ahead, is_within, is_wrong
 from holdfast.attacks.threat import Scene
+from holdfast.core.noise import Noise
 
 if TYPE_CHECKING:
     from holdfast.attacks.active_set import ActiveSet, Samples
@@ -31,7 +32,7 @@ class SmallestPoints:
     """The smallest clear and the smallest unclear point of every sample; the latter are in the active set's `extra`."""
 
     def __init__(self, attack: GradientAttack, active: ActiveSet) -> None:
-        self.threat, self.active = attack.threat, active
+        self.attack, self.threat, self.active = attack, attack.threat, active
 
     def begin(self, logits: Tensor) -> None:
         """`logits`: of the clean images."""
@@ -39,6 +40,15 @@ class SmallestPoints:
         active.extra[CLEARANCE] = CLEAR * logits.abs().amax(dim=1)
         active.extra[UNCLEAR] = torch.full_like(active.radius, -torch.inf)
         active.extra[UNCLEAR_AT] = active.result.variable.clone()
+
+    def around(self, variable: Tensor, scene: Scene, noise: Noise, index: Tensor, run: Tensor) -> Tensor:
+        """The variables, and for restarts random points half as far out as the smallest success so far."""
+        restarts, most = self.attack.restarts, self.attack.outset
+        if restarts == 1:
+            return variable
+        out = scene.radius.minimum(-self.active.result.best_value[index]).clamp_max(most) / 2
+        random = self.threat.start(scene.within(out), noise, run, border=True)
+        return torch.where(wide(run % restarts > 0, random), random, variable)
 
     def begin_run(self, samples: Samples) -> None:
         samples.state[CLEARANCE] = self.active.extra[CLEARANCE][samples.index]
@@ -70,6 +80,8 @@ class SmallestPoints:
         One counts where it is then smaller than the smallest clear point, and inside its radius.
         """
         active, result = self.active, self.active.result
+        if UNCLEAR not in active.extra:  # the loop had ended before a kill: the result is the one that was saved
+            return
         unclear, unclear_at = active.extra[UNCLEAR], active.extra[UNCLEAR_AT]
         left = (unclear > result.best_value).nonzero().squeeze(1)
         for factor in STRETCHES:

@@ -1,4 +1,4 @@
-"""Objectives: what an attack drives up, one number per sample; targeted ones look at the target class too."""
+"""Objectives: what an attack drives up, one number per sample. Those that aim at a class are in `aimed.py`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch import Tensor
 
 # logits, labels, targets (the labels again where nothing is aimed at) → one number per sample, or one per class
 Objective = Callable[[Tensor, Tensor, Tensor], Tensor]
+DLR_CLASSES = 3
 
 
 def cross_entropy(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:  # noqa: ARG001
@@ -40,35 +41,4 @@ def dlr(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:
     return margin(logits, labels, targets) / (top[:, 0] - top[:, 2] + 1e-12)
 
 
-def lead(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:
-    """The target's logit minus the label's (minimum-margin attack, arXiv:2206.07576)."""
-    return (logits.gather(1, targets[:, None]) - logits.gather(1, labels[:, None])).squeeze(1)
-
-
-def targeted_dlr(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:
-    """The target's lead over the gap between the first and the mean of third and fourth (arXiv:2003.01690).
-
-    With fewer than four classes there is no fourth: then it is the lead.
-    """
-    if logits.shape[1] < TARGETED_DLR_CLASSES:
-        return lead(logits, labels, targets)
-    top = logits.topk(TARGETED_DLR_CLASSES, dim=1).values
-    return lead(logits, labels, targets) / (top[:, 0] - 0.5 * (top[:, 2] + top[:, 3]) + 1e-12)
-
-
-def leads(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:  # noqa: ARG001
-    """Every class's logit minus the label's, one number per class; the label's own is minus infinity."""
-    gaps = logits - logits.gather(1, labels[:, None])
-    return gaps.scatter(1, labels[:, None], -torch.inf)
-
-
-DLR_CLASSES, TARGETED_DLR_CLASSES = 3, 4
-NEEDED_CLASSES: dict[Objective, int] = {dlr: DLR_CLASSES, targeted_dlr: TARGETED_DLR_CLASSES}
-OBJECTIVES: dict[str, Objective] = {
-    "ce": cross_entropy,
-    "margin": margin,
-    "capped-margin": capped_margin,
-    "dlr": dlr,
-    "targeted-dlr": targeted_dlr,
-    "lead": lead,
-}
+OBJECTIVES: dict[str, Objective] = {"ce": cross_entropy, "margin": margin, "dlr": dlr}

@@ -15,7 +15,19 @@ if TYPE_CHECKING:
     from holdfast.attacks.active_set import Samples
 
 TRIED = 6  # rounds that are run, and timed, before one is recorded
+GPU_ROUNDS = (3, 4, 5, 6, 7)  # steps between two checks which samples are done
+CHECK = 0.6  # what such a check costs, in steps, beside those that it saves
 HOST_BOUND = 0.8  # of a round's time spent on issuing it: above that the device waits for the host
+
+
+def steps_per_round(evaluations: int, device: torch.device) -> int:
+    """Steps between two checks which samples are done: one on a CPU, where asking costs nothing.
+
+    On a GPU the host has to wait for the device: few checks, and few steps beyond the last.
+    """
+    if device.type != "cuda":
+        return 1
+    return min(GPU_ROUNDS, key=lambda steps: -(-evaluations // steps) * (steps + CHECK))
 
 
 class Replay:

@@ -14,10 +14,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 
+from holdfast.attacks.attack import LoopResult
 from holdfast.attacks.tensor_records import Tensors
+
+if TYPE_CHECKING:
+    from holdfast.attacks.active_set import ActiveSet
 
 EVERY = 3.0  # seconds between saves
 COST = 20.0  # times as long as a save takes, at least, lies between two
@@ -64,31 +69,41 @@ class SavedLoops:
 
 @dataclass(slots=True)
 class SavedLoop:
-    """One loop of a shard. `result` is that of a loop which ended before a kill, `state` that of one under way."""
+    """One loop of a shard, which may have ended or been under way before a kill."""
 
     loops: SavedLoops
     number: int
     device: torch.device
 
-    @property
-    def result(self) -> Tensors | None:
-        finished = self.loops.saved.finished
-        return self._copied(finished[self.number]) if self.number < len(finished) else None
+    def restore(self, active: ActiveSet) -> None:
+        """Puts the active set where it was when it was saved, if it was."""
+        from holdfast.attacks.active_set import Samples  # which imports this module
 
-    @property
-    def state(self) -> Tensors | None:
-        running = self.loops.saved.running
-        return None if running is None or self.number != len(self.loops.saved.finished) else self._copied(running)
+        finished, running = self.loops.saved.finished, self.loops.saved.running
+        if self.number < len(finished):
+            active.result = LoopResult.of_tensors(self._copied(finished[self.number]))
+            active.queue, active.is_resumed = (active.queue[0][:0], active.queue[1][:0]), True
+        elif running is not None and self.number == len(finished):
+            parts, active.is_resumed = _grouped(self._copied(running)), True
+            active.result, active.samples = LoopResult.of_tensors(parts["result"]), Samples.of_tensors(parts["samples"])
+            active.extra, queue = parts.get("extra", {}), parts["queue"]
+            active.queue, active.runs = (queue["index"], queue["run"]), int(queue["runs"])
 
-    def advanced(self, state: Callable[[], Tensors], progress: str) -> None:
-        """A round is over: saves the state of the loop if the last save was a while ago."""
-        self.loops.tick(progress)
-        if time.monotonic() >= self.loops.next and self.loops.takes(running := state()):
+    def advanced(self, active: ActiveSet) -> None:
+        """A round is over: saves all that the loop needs to continue, if the last save was a while ago."""
+        assert active.samples is not None, "a loop without samples is over"
+        self.loops.tick(f"{len(active.queue[0]):,} samples wait, {len(active.samples):,} are under attack")
+        if time.monotonic() < self.loops.next:
+            return
+        queue = {"index": active.queue[0], "run": active.queue[1], "runs": torch.tensor(active.runs)}
+        result, samples = active.result.tensors(), active.samples.tensors()
+        running = _flattened({"result": result, "samples": samples, "extra": active.extra, "queue": queue})
+        if self.loops.takes(running):
             self.loops.save(running)
 
-    def finish(self, result: Callable[[], Tensors]) -> None:
+    def finish(self, active: ActiveSet) -> None:
         """The loop is over; its result is written with the next save."""
-        if self.number >= len(self.loops.saved.finished) and self.loops.takes(finished := result()):
+        if self.number >= len(self.loops.saved.finished) and self.loops.takes(finished := active.result.tensors()):
             self.loops.saved.finished.append(_on_cpu(finished))
             self.loops.saved.running = None
 
@@ -97,13 +112,13 @@ class SavedLoop:
         return {name: tensor.to(self.device, copy=True) for name, tensor in tensors.items()}
 
 
-def flattened(parts: dict[str, Tensors]) -> Tensors:
+def _flattened(parts: dict[str, Tensors]) -> Tensors:
     """Named groups of tensors as one, with the group's name before a slash."""
     return {f"{group}/{name}": tensor for group, tensors in parts.items() for name, tensor in tensors.items()}
 
 
-def grouped(tensors: Tensors) -> dict[str, Tensors]:
-    """What `flattened` made one, in its groups."""
+def _grouped(tensors: Tensors) -> dict[str, Tensors]:
+    """What `_flattened` made one, in its groups."""
     parts: dict[str, Tensors] = defaultdict(dict)
     for text, tensor in tensors.items():
         group, _, name = text.partition("/")

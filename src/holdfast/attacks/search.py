@@ -84,7 +84,7 @@ class RandomSearch(Attack):
         self, model: Classifier, batch: Batch, noise: Noise, radius: Tensor, *, width: int, first: Tensor | None = None
     ) -> AttackResult:
         with torch.no_grad():
-            active = ActiveSet(self, AskedModel(model, self), batch, noise, radius, width, first, BLOCK)
+            active = ActiveSet(AskedModel(model, self), batch, noise, radius, width, first, BLOCK)
             best = _SearchLoop(self, active).run()
         result = verify_success(self.threat, batch.images, radius, best)
         result.tallies = {"searches": int(best.runs.sum()), "flat searches": int(best.flat.sum())}
@@ -101,23 +101,19 @@ class _SearchLoop:
 
     def run(self) -> LoopResult:
         active = self.active
-        if active.is_finished:
-            return active.result
         if not active.is_resumed:
             active.score_clean()
         while (samples := active.refill(self.started)) is not None:
             self.draw(samples)
-            samples = active.step(self.block, gradients=False)
+            samples = active.samples = self.model.advanced(samples, self.block, gradients=False)
             active.retire(samples)
         return active.finish()
 
     def started(self, index: Tensor, run: Tensor) -> Samples:
         """Samples at the beginning of a run."""
-
-        def start(scene: Scene, noise: Noise, draw: Tensor) -> Tensor:
-            return self.attack.proposal.start(self.attack.threat, scene, noise, draw)
-
-        return self.active.new_samples(index, run, start)
+        scene, noise = self.active.scene(index, run), self.active.noise.take(index)
+        start = self.attack.proposal.start(self.attack.threat, scene, noise, run)
+        return self.active.new_samples(index, run, scene, start)
 
     def draw(self, samples: Samples) -> None:
         """The coming block's draws, keyed by each sample's run and block."""

@@ -28,15 +28,5 @@ def may_stop_early(condition: Tensor) -> bool:
     return not condition.is_cuda and bool(condition.all())
 
 
-def gradient_of(loss: Tensor, variable: Tensor) -> Tensor:
-    """The gradient of each sample's objective, one per number where there are several."""
-    if loss.dim() == 1:
-        return torch.autograd.grad(loss.sum(), variable)[0]
-    finite = loss.masked_fill(loss == -torch.inf, 0.0)
-    classes = loss.shape[1]
-    parts = [torch.autograd.grad(finite[:, c].sum(), variable, retain_graph=c + 1 < classes)[0] for c in range(classes)]
-    return torch.stack(parts, dim=1)
-
-
 def mean_tensor(parts: list[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.stack(parts).mean(dim=0)

@@ -14,7 +14,13 @@ Tensors = dict[str, Tensor]
 
 @dataclass(slots=True)
 class TensorRecord:
-    """Row operations over all fields at once, and all tensors by name, to be saved and put together again."""
+    """Row operations over all fields at once, and all tensors by name, to be saved and put together again.
+
+    The first field is a tensor.
+    """
+
+    def __len__(self) -> int:
+        return len(getattr(self, fields(self)[0].name))
 
     def take(self, rows: Tensor) -> Self:
         """Only these rows, as another record."""
@@ -29,9 +35,8 @@ class TensorRecord:
 
     def joined(self, other: Self) -> Self:
         """Both, one after the other; tensors of a dictionary that the other does not have are zero for its rows."""
-        rows = len(next(iter(other.tensors().values())))
         pairs = zip(self._values(), other._values(), strict=True)
-        return type(self)(*[_joined(value, new, rows) for value, new in pairs])
+        return type(self)(*[_joined(value, new, len(other)) for value, new in pairs])
 
     def replace(self, rows: Tensor, other: Self) -> None:
         """Writes the rows of another record over these."""

@@ -60,9 +60,9 @@ class Threat(Protocol):
     @property
     def name(self) -> str: ...
 
-    def props(self, images: Tensor, noise: Noise, draw: Tensor) -> Props:
-        """What is drawn once per sample and run, and not optimised."""
-        ...
+    def props(self, images: Tensor, noise: Noise, draw: Tensor) -> Props:  # noqa: ARG002
+        """What is drawn once per sample and run, and not optimised: nothing, for most threats."""
+        return {}
 
     def identity(self, scene: Scene) -> Tensor:
         """The variable that changes nothing, or the least."""

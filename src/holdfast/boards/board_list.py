@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from typing import NamedTuple
 
 from holdfast.boards.provenance import with_stored_names
 from holdfast.boards.suite_board import tables_of
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.suite_parameters import suite_reference
 from holdfast.core.suites import Column, Suite, load_suite, published_lists, suites
 from holdfast.store.published import benchmarks, published, settings
 from holdfast.store.scores import Scores
@@ -39,20 +41,24 @@ def board_suites(store: Store | None = None, *, own: Sequence[str] = ()) -> Iter
         known.update(tables_of(suite))
         if suite.board:
             yield suite
+            yield from _variants(name, suite, store)
             yield from _moved(name, suite, store)
     for name in _tables(store):
         if name not in known:
             yield table_suite(name, store)
 
 
-def named_board(name: str, store: Store, *, dataset: str | None = None) -> Suite:
+def named_board(
+    name: str, store: Store, *, dataset: str | None = None, parameters: Mapping[str, str] | None = None
+) -> Suite:
     """The board of a suite, of a list, or of a table by its name."""
-    if name not in suites() and name not in published_lists() and not name.endswith(".toml"):
+    suite, _ = suite_reference(name)
+    if suite not in suites() and suite not in published_lists() and not suite.endswith(".toml"):
         tables = _tables(store)
         if name in tables and dataset is None:
             return table_suite(name, store)
         raise unknown("board", name, [*suites(), *published_lists(), *tables], otherwise="`holdfast board` lists them")
-    return load_suite(name, dataset=dataset)
+    return load_suite(name, dataset=dataset, parameters=parameters)
 
 
 def table_suite(name: str, store: Store | None) -> Suite:
@@ -93,12 +99,29 @@ def filled_by(suite: Suite) -> str:
     return f"holdfast evaluate {models} --suite {suite.name}{suite.options}"
 
 
+def _variants(name: str, suite: Suite, store: Store | None) -> Iterator[Suite]:
+    """The suite with other values of its parameters, where a column of their own is whole for some model."""
+    if store is None or not suite.choices:
+        return
+    done: dict[str, set[str]] = {}
+    for footer in store.scored_footers():
+        done.setdefault(footer.model, set()).add(footer.scenario)
+    if not done:
+        return
+    own = {text for column in with_stored_names(suite, store).board for text in column.every_scenario}
+    for values in product(*(values for _, values in suite.choices)):
+        other = load_suite(name, parameters=dict(zip((word for word, _ in suite.choices), values, strict=True)))
+        needed = [set(column.every_scenario) for column in with_stored_names(other, store).board]
+        if other.variant and any(texts - own and texts <= runs for texts in needed for runs in done.values()):
+            yield other
+
+
 def _moved(name: str, suite: Suite, store: Store | None) -> Iterator[Suite]:
     """The suite on every other dataset on which it was run: one of its columns besides the clean one is whole."""
     if store is None or not suite.dataset:
         return
     runs: dict[str, dict[str, set[str]]] = {}
-    for footer in store.footers().values():
+    for footer in store.scored_footers():
         runs.setdefault(footer.dataset, {}).setdefault(footer.model, set()).add(footer.scenario)
     for dataset, models in sorted(runs.items()):
         if dataset == suite.dataset or not any("+" in text for texts in models.values() for text in texts):

@@ -92,8 +92,10 @@ def board_table(
 ) -> BoardTable:
     """The board in texts, with these columns, by default all that are no details."""
     chosen = board.columns if columns is None else columns
-    titles = [column.title or column.name for column in chosen]
     marks = _Marks()
+    titles = [" ".join([column.title or column.name, *marks.of_column(column)]) for column in chosen]
+    by = next((column for column in board.every_column if column.name == board.sort), None)
+    marks.ranks_of(by)
     rows = [
         [
             "" if entry.rank is None else str(entry.rank),
@@ -175,7 +177,18 @@ class _Marks:
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
+        self.letters: dict[str, str] = {}
+        self.of_ranks = ""
         self.has_unreliable = False
+
+    def of_column(self, column: Column) -> list[str]:
+        """Marks of what keeps the numbers of a column from being like for like, by letters."""
+        return [f"({self.letters.setdefault(text, _letter(len(self.letters)))})" for text in column.caveats]
+
+    def ranks_of(self, column: Column | None) -> None:
+        """Says beside the footnotes which of them the ranks rest on."""
+        marks = self.of_column(column) if column is not None else []
+        self.of_ranks = f"ranks rest on {' '.join(marks)}" if marks else ""
 
     def of(self, entry: BoardEntry) -> list[str]:
         self.has_unreliable |= entry.is_unreliable
@@ -185,7 +198,15 @@ class _Marks:
     @property
     def notes(self) -> list[str]:
         first = [f"{UNRELIABLE} potentially unreliable, says the list that it is on"] if self.has_unreliable else []
-        return [*first, *(f"[{number}] {text}" for text, number in self.numbers.items())]
+        caveats = [f"({letter}) {text}" for text, letter in self.letters.items()]
+        footnotes = [f"[{number}] {text}" for text, number in self.numbers.items()]
+        return [*first, *caveats, *filter(None, [self.of_ranks]), *footnotes]
+
+
+def _letter(number: int) -> str:
+    """a, b, … z, aa, ab, …"""
+    before = _letter(number // 26 - 1) if number >= 26 else ""
+    return before + chr(ord("a") + number % 26)
 
 
 def records(board: Board, style: NumberStyle = PLAIN) -> list[dict[str, object]]:
@@ -223,6 +244,7 @@ def _record(entry: BoardEntry, column: Column, cell: BoardCell, style: NumberSty
         "from": cell.origin,
         "source": cell.source,
         "note": cell.note,
+        "caveats": list(column.caveats),
         "others": [
             {"from": o.origin, "value": o.score.value, "source": o.source, "agrees": o.agrees} for o in cell.others
         ],

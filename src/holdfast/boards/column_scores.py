@@ -6,14 +6,16 @@ import json
 import math
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.boards.line_intervals import StatedLine, interval_above
 from holdfast.core.errors import HoldfastError
 from holdfast.core.refs import parse_ref
-from holdfast.core.suites import Column
+from holdfast.core.suites import Column, Suite
 from holdfast.core.table import Table
 from holdfast.core.types import Score
 from holdfast.core.values import split
@@ -33,15 +35,17 @@ from holdfast.metrics.radius_curves import stands
 from holdfast.metrics.scopes import OfBattery, OfRuns, is_over_models, metric_of
 from holdfast.metrics.summary import Line
 from holdfast.store.files import Unusable
+from holdfast.store.published import benchmarks, published
 from holdfast.store.rows import Rows
 from holdfast.store.store import Store
+from holdfast.trends.spaces import Space, on_edge, space_of
 
 BEST = "acc*"
 ABOVE = "effective-robustness"
 OVER_RADII = "mean-over-radii"
 STAYS = "prediction-agreement"
 LOWEST = "lowest"
-ABSENT_BEST = f"{BEST} is not in this store: `holdfast import multirobustbench FOLDER` brings it"
+ABSENT_BEST = f"{BEST} of these attacks is not known: import a table with a row `{BEST}`"
 
 Floats = NDArray[np.float64]
 Bounds = tuple[Floats, Floats, Floats]  # values, low, high
@@ -162,26 +166,46 @@ def _mean_of_terms(column: Column, terms: Sequence[Sequence[str]], runs: StoredR
 def above_line(
     column: Column, shifted: Bounds, standard: Sequence[Bounds], correlation: float | Floats = 0.0
 ) -> Bounds:
-    """How far shifted accuracies lie above what the column's line makes of the standard ones; NaN at 0 and 1.
+    """How far shifted accuracies lie above what the column's line makes of the standard ones.
 
-    The interval is that of a difference (Newcombe 1998, method 10) of two shares that vary together by `correlation`;
-    the line counts as known.
+    NaN where a standard one has no place on its scale: 0 and 1 of logit and probit. The interval is that of
+    `line_intervals`, of two shares that vary together by `correlation`; the line counts as known. Over several standard
+    accuracies and for lines without a scale: that of a difference (Newcombe 1998, method 10).
     """
+    space = space_of(column.space)
 
     def expected(part: int) -> Floats:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            made = np.full_like(shifted[0], column.intercept)
-            for weight, bounds in zip(column.weights, standard, strict=True):
-                share = bounds[part if weight >= 0 or not part else 3 - part]
-                made = made + weight * np.log(share / (1 - share))
-        return np.asarray(1 / (1 + np.exp(-made)))
+        below = _on_line(column.weights, column.intercept, standard, part, space)
+        if column.pivot is None:
+            return below
+        above = _on_line(column.weights_above, column.intercept_above, standard, part, space)
+        return np.where(standard[0][0] <= column.pivot, below, above)
 
     line, least, most = (expected(part) for part in range(3))
-    known = np.logical_and.reduce([(bounds[0] > 0) & (bounds[0] < 1) for bounds in (shifted, *standard)])
+    known = np.logical_and.reduce([np.isfinite(bounds[0]) & ~on_edge(bounds[0], space) for bounds in standard])
     value = np.where(known, shifted[0] - line, np.nan)
     together = correlation * np.sign(sum(column.weights))
     low = value - _apart(shifted[0] - shifted[1], most - line, together)
-    return value, low, value + _apart(shifted[2] - shifted[0], line - least, together)
+    high = value + _apart(shifted[2] - shifted[0], line - least, together)
+    if len(standard) > 1 or not space.has_edges:
+        return value, low, high
+    for weights, intercept, chosen in (
+        (column.weights, column.intercept, column.pivot is None or standard[0][0] <= column.pivot),
+        (column.weights_above, column.intercept_above, column.pivot is not None and standard[0][0] > column.pivot),
+    ):
+        if np.any(chosen) and weights[0]:
+            ends = interval_above(StatedLine(weights[0], intercept, space), shifted, standard[0], correlation)
+            low, high = np.where(chosen, ends[0], low), np.where(chosen, ends[1], high)
+    return value, np.minimum(low, value), np.maximum(high, value)
+
+
+def _on_line(weights: Sequence[float], intercept: float, standard: Sequence[Bounds], part: int, space: Space) -> Floats:
+    """What a line makes of the standard accuracies, or of those of their bounds that give its own bound."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        made = np.full_like(standard[0][0], intercept)
+        for weight, bounds in zip(weights, standard, strict=True):
+            made = made + weight * space.forward(bounds[part if weight >= 0 or not part else 3 - part])
+        return np.asarray(space.inverse(made))
 
 
 def _apart(one: Floats, other: Floats, correlation: float | Floats) -> Floats:
@@ -195,16 +219,35 @@ def ratio_of(name: str, cells: Battery, trained: Mapping[str, float]) -> Score:
     return metric.of_battery(cells, trained)
 
 
+def best_known(suite: Suite, store: Store | None) -> Table | None:
+    """The best known accuracies under each attack: those of the store, else those that come with holdfast."""
+    for name in dict.fromkeys((*suite.published, suite.board_name)) if store is not None else ():
+        for scores in store.scores(name) if store is not None else ():
+            if BEST in scores.table.models:
+                return scores.table
+    for name in suite.published:
+        if name in benchmarks() and BEST in (table := published(name).table).models:
+            return table
+    return None
+
+
 def strengths_of(table: Table, model: str, attacks: Sequence[str]) -> dict[Strength, float]:
     """The accuracies of a model under settings `Attack/strength` of these attacks, and without one."""
     row = table.models.index(model)
-    accuracies: dict[Strength, float] = {}
-    for j, setting in enumerate(table.settings):
-        attack, _, strength = setting.partition("/")
-        value = float(table.values[row, j])
-        if attack in attacks and not math.isnan(value):
-            accuracies[Strength(attack, float(strength)) if strength else CLEAN] = value
-    return accuracies
+    values = table.values[row].tolist()
+    strengths = _attack_strengths(table.settings, tuple(attacks))
+    return {strength: values[j] for j, strength in strengths if not math.isnan(values[j])}
+
+
+@lru_cache(maxsize=256)
+def _attack_strengths(settings: tuple[str, ...], attacks: tuple[str, ...]) -> tuple[tuple[int, Strength], ...]:
+    """The settings of these attacks by their place, and the strength of each."""
+    parts = [(j, *setting.partition("/")) for j, setting in enumerate(settings)]
+    return tuple(
+        (j, Strength(attack, float(strength)) if strength else CLEAN)
+        for j, attack, _, strength in parts
+        if attack in attacks
+    )
 
 
 def published_training(facts: Mapping[str, str]) -> dict[str, float]:
@@ -262,7 +305,7 @@ def _ratio(column: Column, runs: StoredRuns, best: Table | None) -> ColumnScore:
         score = ratio_of(column.score, cells, trained)
     except HoldfastError as error:  # of the numbers: rows were read above
         return ColumnScore(None, have, len(needed), note=error.problem)
-    return ColumnScore(score, have, have, f"measured here; {BEST}: {best.source}")
+    return ColumnScore(score, have, have, f"measured here; {BEST}: {best.source or best.source_of(BEST, 'NoAttack')}")
 
 
 def _cells(column: Column) -> dict[Strength, _BatterySource]:

@@ -21,6 +21,7 @@ from holdfast.store.files import Unusable
 from holdfast.store.scores import Scores
 from holdfast.store.store import Store
 
+BATTERY_SCORE = "cr-ind-avg"  # the column that says what a suite's battery of attacks is
 ALL_MODELS = ""  # instead of a model: the score is of all of them together
 
 
@@ -88,11 +89,15 @@ def multi_run_scores(
     ref = str(registry.bind("metric", text))
     metric = metric_of(ref)
     blank = MultiRunScore(ref, unit_of(ref, metric), ALL_MODELS, "", reference or "", None)
+    if isinstance(metric, OfBattery):
+        if suite is None or not any(column.score == BATTERY_SCORE for column in suite.board):
+            raise Misuse(
+                f"`{ref}` is a score over attacks of many strengths, and `{table and table.benchmark}` has none",
+                hint="--benchmark multirobustbench",
+            )
+        return _of_battery(blank, store, suite, models)
     if table is not None and not isinstance(metric, OfTable):
         raise Misuse(f"`{ref}` is made of rows, and a table has none", hint="leave --benchmark out")
-    if isinstance(metric, OfBattery):
-        assert suite is not None, "a battery is that of a suite"
-        return _of_battery(blank, store, suite, models)
     if isinstance(metric, OfRuns):
         return _of_runs(blank, metric, store, models, scenarios, reference)
     if table is not None:
@@ -105,7 +110,7 @@ def multi_run_scores(
 
 def _of_battery(blank: MultiRunScore, store: Store, suite: Suite, models: Sequence[str]) -> list[MultiRunScore]:
     """A board of one column over the attacks that the suite ranks by."""
-    first = next(column for column in suite.board if column.score == "cr-ind-avg")
+    first = next(column for column in suite.board if column.score == BATTERY_SCORE)
     column = replace(first, name=blank.metric, title=blank.metric, score=blank.metric, detail=False)
     made = suite_board(replace(suite, board=(column,), sort=column.name), store)
     results = []

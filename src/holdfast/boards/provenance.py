@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from holdfast.core.suites import Column, Suite
 from holdfast.metrics.summary import Line, lines
 from holdfast.store.store import Store
-from holdfast.store.stored_names import stored_scenarios
+from holdfast.store.stored_names import stored_names, stored_scenarios
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def with_stored_names(suite: Suite, store: Store | None) -> Suite:
     """The suite with its scenarios as the rows of the store name them; those without rows stay as they are."""
     columns = [text for column in suite.board for term in (*column.scenarios, (column.reference,)) for text in term]
     every = {*suite.scenarios, *columns, *(text for part in suite.parts for text in part.scenarios)}
-    names = stored_scenarios(store, every) if store is not None else {}
+    names = _names_in_rows(store, every) if store is not None else {}
     if all(text == name for text, name in names.items()):
         return suite
     return replace(
@@ -58,6 +58,14 @@ def with_stored_names(suite: Suite, store: Store | None) -> Suite:
             for column in suite.board
         ),
     )
+
+
+def _names_in_rows(store: Store, texts: Collection[str]) -> dict[str, str]:
+    """`stored_scenarios`, which reads every text several times, only where a dataset has a short name."""
+    if store.names().datasets:
+        return stored_scenarios(store, texts)
+    known = {footer.scenario: footer.scenario_full for footer in store.plain_footers()}
+    return stored_names(texts, known) if known else {}
 
 
 def scenarios_of(column: Column, suite: Suite) -> list[str]:

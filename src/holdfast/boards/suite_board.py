@@ -15,12 +15,12 @@ import numpy as np
 
 from holdfast.boards.column_scores import (
     ABOVE,
-    BEST,
     LOWEST,
     OVER_RADII,
     RATIOS,
     StoredRuns,
     above_line,
+    best_known,
     column_score,
     mean_of_columns,
 )
@@ -37,6 +37,7 @@ from holdfast.core.suites import Column, Suite
 from holdfast.core.table import Table
 from holdfast.core.types import Score
 from holdfast.metrics.summary import lines
+from holdfast.store.model_facts import stored_facts
 from holdfast.store.published import aliases, benchmarks, published
 from holdfast.store.store import Store
 from holdfast.store.stored_names import stored_scenarios
@@ -70,15 +71,16 @@ def tables_of(suite: Suite) -> tuple[str, ...]:
 
 
 def _listings(suite: Suite, store: Store | None, by: str) -> Iterator[SourceEntries]:
+    best = best_known(suite, store)
     for name in suite.published:
         if name in benchmarks():  # others are named for what can be imported
-            yield SourceEntries(PUBLISHED, list(table_entries(suite, published(name), PUBLISHED)))
+            yield SourceEntries(PUBLISHED, list(table_entries(suite, published(name), PUBLISHED, best=best)))
     if store is None:
         return
     for name in tables_of(suite):
         for scores in store.scores(name):
             date = "" if scores.origin is None else scores.origin.date
-            yield SourceEntries(IMPORTED, list(table_entries(suite, scores, IMPORTED)), date)
+            yield SourceEntries(IMPORTED, list(table_entries(suite, scores, IMPORTED, best=best)), date)
     rows = row_entries(suite, store)
     helps = _helping(suite, by, store)
     yield SourceEntries(MEASURED, [own.entry for own in rows if own.entry.origin == MEASURED])
@@ -135,8 +137,7 @@ def row_entries(suite: Suite, store: Store) -> list[RowEntry]:
     by_model: dict[str, StoredRuns] = {}
     for line in lines(store, scenarios=list(texts)) if texts else ():
         by_model.setdefault(line.footer.model, StoredRuns(store)).lines[line.footer.scenario] = line
-    named = [scores.table for name in tables_of(suite) for scores in store.scores(name)]
-    best = next((table for table in named if BEST in table.models), None)
+    best, known = best_known(suite, store), stored_facts(store)
     made = []
     for model, runs in by_model.items():
         cells: dict[str, BoardCell] = {}
@@ -147,7 +148,8 @@ def row_entries(suite: Suite, store: Store) -> list[RowEntry]:
         card = footers[0].card
         origin = IMPORTED if all(footer.is_imported for footer in footers) else MEASURED
         facts = {"source": card.source, "trained_on": card.trained_on, "image_size": str(card.size or "")}
-        entry = BoardEntry(model, origin, cells, {name: fact for name, fact in facts.items() if fact})
+        more = {name: fact for name, fact in known.get(model, {}).items() if name != "data"}  # it is `trained_on` here
+        entry = BoardEntry(model, origin, cells, {name: fact for name, fact in (more | facts).items() if fact})
         made.append(RowEntry(entry, frozenset(runs.lines)))
     return made
 

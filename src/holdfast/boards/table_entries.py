@@ -33,15 +33,20 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 
-def table_entries(suite: Suite, scores: Scores, origin: str) -> Iterator[BoardEntry]:
-    """The models of a table; a score under the column's own name counts as it is."""
+def table_entries(suite: Suite, scores: Scores, origin: str, *, best: Table | None = None) -> Iterator[BoardEntry]:
+    """The models of a table; a score under the column's own name counts as it is.
+
+    `best` has the best known accuracies under each attack, where the table has none.
+    """
     table = scores.table
     made: dict[str, ColumnArrays] = {}
     for column in suite.board:
         made[column.name] = _column_arrays(column, scores, made, with_terms=origin == IMPORTED)
-    special = [column for column in suite.board if _is_special(column) and BEST in table.models]
+    best = table if BEST in table.models else best
+    ratios = [column for column in suite.board if _is_special(column)]
+    special = [] if best is None else ratios
     for i, model in enumerate(table.models):
-        if model == BEST:
+        if model == BEST and ratios:
             continue
         cells: dict[str, BoardCell] = {}
         for column in suite.board:
@@ -51,7 +56,8 @@ def table_entries(suite: Suite, scores: Scores, origin: str) -> Iterator[BoardEn
             cells[column.name] = cell
         for column in special:
             if cells[column.name].score is None:
-                cells[column.name] = _special(column, table, model)
+                assert best is not None, "there are no such columns without it"
+                cells[column.name] = _special(column, table, model, best)
         if any(cell.score is not None or cell.have for cell in cells.values()):
             yield BoardEntry(model, origin, _with_origin(cells, origin), table.facts.get(model, {}))
 
@@ -157,13 +163,12 @@ def _sum(counts: Sequence[Counts]) -> Counts:
     return np.asarray(np.sum(counts, axis=0), dtype=np.int64)
 
 
-def _special(column: Column, table: Table, model: str) -> BoardCell:
+def _special(column: Column, table: Table, model: str, best: Table) -> BoardCell:
     """A score over the strengths of attacks, from an imported table; refused where a cell is missing."""
-    attacks = tuple(column.every_setting)
-    cells = battery_of(table, model, attacks)
-    if cells is None:
-        return BoardCell(None, 0, 0, "")
+    cells = battery_of(table, model, tuple(column.every_setting), best)
     have = len(cells) - cells.missing
+    if not have:
+        return BoardCell(None, 0, 0, "")
     if cells.missing:
         return BoardCell(None, have, len(cells), "")
     if column.score == OVER_RADII:
@@ -179,8 +184,6 @@ def _is_special(column: Column) -> bool:
     return column.score in RATIOS or column.score == OVER_RADII
 
 
-def battery_of(table: Table, model: str, attacks: tuple[str, ...]) -> Battery | None:
-    """The cells `Attack/strength` of a model beside those of `acc*`, over the attacks named; None without `acc*`."""
-    if BEST not in table.models:
-        return None
-    return battery(strengths_of(table, model, attacks), strengths_of(table, BEST, attacks))
+def battery_of(table: Table, model: str, attacks: tuple[str, ...], best: Table) -> Battery:
+    """The cells `Attack/strength` of a model beside those of `acc*` in `best`, over the attacks named."""
+    return battery(strengths_of(table, model, attacks), strengths_of(best, BEST, attacks))

@@ -1,8 +1,9 @@
-"""agree: the posterior agreement of two sets of logits."""
+"""agree: the posterior agreement of two sets of logits, also of mixtures of them, and as a function of β."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -20,6 +21,7 @@ from holdfast.cli.output import (
     print_json,
     show_table,
 )
+from holdfast.core.errors import Misuse
 from holdfast.core.rounding import percent
 
 if TYPE_CHECKING:
@@ -28,7 +30,12 @@ if TYPE_CHECKING:
     from holdfast.store.logit_files import LogitFile
     from holdfast.store.rows import Rows
 
+BETAS = 41  # points of a curve over β
+Line = dict[str, object]
 Side = Annotated[str, typer.Argument(help="A .npy, .csv or .parquet file of logits, or a run's key.")]
+
+
+_Side = tuple["LogitFile", "Rows | None"]  # logits, and the rows that they are of where it is a run of ours
 
 
 class _Sides(NamedTuple):
@@ -48,6 +55,15 @@ def agree_command(
     mode: Annotated[str, typer.Option("--mode", help="`exact`, or `adam`: the authors' optimiser.")] = "exact",
     epochs: Annotated[int, typer.Option("--epochs", help="Of the authors' optimiser.", min=1)] = 500,
     resamples: Annotated[int, typer.Option("--resamples", help="Bootstrap draws; 0: no intervals.", min=0)] = 1000,
+    ratio: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ratio",
+            help="Mix: this share of the samples from the second set, the rest from the first, e.g. 0.1,0.5,1; `all`: "
+            "the paper's ratios. Of an attack those of the smallest size, else the last.",
+        ),
+    ] = None,
+    curve: Annotated[bool, typer.Option("--curve", help="F and PA as functions of β, around the best one.")] = False,
     store: StoreOption = STORE,
     csv: CsvOption = False,
     latex: LatexOption = False,
@@ -56,7 +72,16 @@ def agree_command(
     """Posterior agreement of two sets of logits of the same samples, of any modality; no labels needed."""
     from holdfast.metrics.agreement import posterior_agreement
 
-    sides = _sides(one, other, store)
+    if ratio and curve:
+        raise Misuse("--ratio and --curve are two tables", hint="ask for one of them")
+    if ratio and (mode != "exact" or labels is not None):
+        raise Misuse("--ratio takes labels from the rows, and the exact β", hint="leave --labels and --mode out")
+    pair = _read(one, store), _read(other, store)
+    sides = _sides(*pair)
+    if ratio or curve:
+        lines = _along_ratios(pair, sides, ratio, resamples) if ratio else _along_betas(sides)
+        _show_lines(lines, csv=csv, json=json, latex=latex)
+        return
     made = posterior_agreement(sides.one.logits, sides.other.logits, mode=mode, epochs=epochs, resamples=resamples)
     accuracies = _accuracies(sides, labels)
     if json or csv:
@@ -105,18 +130,117 @@ def _interval(score: Score, digits: int) -> str:
     return f"[{score.low:.{digits}f}, {score.high:.{digits}f}]"
 
 
-def _sides(one: str, other: str, store: str) -> _Sides:
+def _along_ratios(pair: tuple[_Side, _Side], sides: _Sides, ratio: list[str], resamples: int) -> list[Line]:
+    """PA, β and failure rates of mixtures; of two runs with labels also accuracy and confidence."""
+    from holdfast.metrics.along_ratios import (
+        ADVERSARIAL_RATIOS,
+        SHIFT_RATIOS,
+        over_adversarial_ratio,
+        over_shift_ratio,
+    )
+
+    (_, clean), (_, changed) = pair
+    is_attack = changed is not None and changed.footer.is_attacked
+    ratios = _ratios(ratio, ADVERSARIAL_RATIOS if is_attack else SHIFT_RATIOS)
+    if clean is None or changed is None or not (clean.has_labels and changed.has_labels):
+        return _mixed_files(sides, ratios, resamples)
+    along = over_adversarial_ratio if is_attack else over_shift_ratio
+    return [
+        {
+            "ratio": point.ratio,
+            **_numbers("pa", point.agreement.score),
+            **_numbers("beta", point.agreement.beta),
+            **_numbers("afr_t", point.afr_t),
+            **_numbers("afr_p", point.afr_p),
+            **_numbers("confidence_before", point.confidence.before),
+            **_numbers("confidence_when_broken", point.confidence.after),
+            "n": point.agreement.score.n,
+            "left_out": point.left_out,
+        }
+        for point in along(clean, changed, ratios=ratios, resamples=resamples)
+    ]
+
+
+def _mixed_files(sides: _Sides, ratios: Sequence[float], resamples: int) -> list[Line]:
+    """Mixtures of two files: the last samples come from the second."""
+    from holdfast.metrics.agreement import checked, posterior_agreement
+
+    checked(sides.one.logits, sides.other.logits)
+    lines: list[Line] = []
+    for ratio in ratios:
+        kept = len(sides.one.logits) - round(ratio * len(sides.one.logits))
+        mixed = sides.other.logits.copy()
+        mixed[:kept] = sides.one.logits[:kept]
+        made = posterior_agreement(sides.one.logits, mixed, resamples=resamples)
+        scores = (("pa", made.score), ("beta", made.beta), ("afr_p", made.same))
+        numbers = {key: value for name, score in scores for key, value in _numbers(name, score).items()}
+        lines.append({"ratio": ratio, **numbers, "n": made.score.n, "left_out": sides.left_out})
+    return lines
+
+
+def _along_betas(sides: _Sides) -> list[Line]:
+    """F and PA over β, a hundredfold to either side of where PA is largest."""
+    import numpy as np
+
+    from holdfast.metrics.agreement import checked, posterior_agreement
+
+    pair = checked(sides.one.logits, sides.other.logits)
+    best = posterior_agreement(sides.one.logits, sides.other.logits, resamples=0).beta.value
+    middle = best if 0 < best < math.inf else 1.0
+    betas = [0.0, *(middle * np.logspace(-2, 2, BETAS)).tolist()]
+    totals = pair.terms(betas).sum(axis=0).tolist()
+    return [
+        {"beta": beta, "f": total, "pa": total / pair.n + math.log(pair.classes)}
+        for beta, total in zip(betas, totals, strict=True)
+    ]
+
+
+def _ratios(given: list[str], every: Sequence[float]) -> list[float]:
+    made: list[float] = []
+    for word in (word.strip() for text in given for word in text.split(",")):
+        try:
+            made += every if word == "all" else [float(word)]
+        except ValueError as error:
+            raise Misuse(f"a ratio is a number from 0 to 1, or `all`, got `{word}`") from error
+    for ratio in made:
+        if not 0 <= ratio <= 1:
+            raise Misuse(f"a ratio is a number from 0 to 1, or `all`, got `{ratio:g}`")
+    return made
+
+
+def _numbers(name: str, score: Score) -> Line:
+    """A score as flat fields; what has no value is none, and an infinite β the text `inf`, as JSON has neither."""
+    parts = {name: score.value, f"{name}_low": score.low, f"{name}_high": score.high}
+    return {key: None if math.isnan(value) else "inf" if math.isinf(value) else value for key, value in parts.items()}
+
+
+def _show_lines(lines: list[Line], *, csv: bool, json: bool, latex: bool) -> None:
+    if json:
+        print_json(lines)
+    elif csv:
+        print_csv(lines)
+    else:
+        shown = [name for name in lines[0] if not name.endswith(("_low", "_high"))]
+        body = [[_figure(line[name]) for name in shown] for line in lines]
+        show_table([name.replace("_", " ") for name in shown], body, latex=latex)
+
+
+def _figure(value: object) -> str:
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _sides(one: _Side, other: _Side) -> _Sides:
     import numpy as np
 
     from holdfast.store.logit_files import LogitFile, paired
 
-    read = [_read(name, store) for name in (one, other)]
-    first, second = paired(*(file for file, _ in read))
-    if not any(is_ours for _, is_ours in read) or len(first.logits) != len(second.logits):
+    first, second = paired(one[0], other[0])
+    ours = [rows is not None for _, rows in (one, other)]
+    if not any(ours) or len(first.logits) != len(second.logits):
         return _Sides(first, second, 0)
     # a row of ours without logits is a sample that failed, and says so; NaN in any other file is an error
     known = np.ones(len(first.logits), dtype=bool)
-    for file, is_ours in zip((first, second), (is_ours for _, is_ours in read), strict=True):
+    for file, is_ours in zip((first, second), ours, strict=True):
         if is_ours:
             known &= ~np.isnan(file.logits).any(axis=1)
     kept = [
@@ -132,8 +256,8 @@ def _sides(one: str, other: str, store: str) -> _Sides:
     return _Sides(kept[0], kept[1], int((~known).sum()))
 
 
-def _read(name: str, store: str) -> tuple[LogitFile, bool]:
-    """A side, and whether it is rows of ours."""
+def _read(name: str, store: str) -> _Side:
+    """A side, and its rows where it is a run of ours."""
     from holdfast.metrics.along_ratios import full_logits
     from holdfast.store.logit_files import FORMATS, LogitFile, read_logits
     from holdfast.store.rows import Rows as OurRows
@@ -143,12 +267,12 @@ def _read(name: str, store: str) -> tuple[LogitFile, bool]:
     if isinstance(made, OurRows):
         footer = made.footer
         about = f"{footer.model} under {footer.scenario}"
-        return LogitFile(about, full_logits(made), tuple(made.ids), made.labels), True
-    return made, False
+        return LogitFile(about, full_logits(made), tuple(made.ids), made.labels if made.has_labels else None), made
+    return made, None
 
 
 def _run(name: str, store: str) -> Rows:
-    from holdfast.core.errors import Misuse, unknown
+    from holdfast.core.errors import unknown
 
     kept = open_store(store)
     keys = [key for key in kept.footers() if key.startswith(name)]
@@ -160,7 +284,6 @@ def _run(name: str, store: str) -> Rows:
 
 
 def _accuracies(sides: _Sides, labels: Path | None) -> dict[str, Score]:
-    from holdfast.core.errors import Misuse
     from holdfast.core.intervals import wilson
     from holdfast.store.logit_files import read_labels
 

@@ -12,18 +12,21 @@ from holdfast.cli import (
     doctor,
     evaluating,
     exchange,
+    figuring,
     pages,
     predicting,
     store_commands,
+    training_command,
     trending,
 )
+from holdfast.core.config import read_config
 
 app = typer.Typer(
     name="holdfast",
     help="Measures how an image classifier holds up when the world changes: corruptions, natural shifts and attacks, "
     "per sample, with intervals.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Start with: holdfast demo",
@@ -31,12 +34,18 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def top(version: bool = typer.Option(False, "--version", help="Show the version and stop.", is_eager=True)) -> None:
+def top(
+    context: typer.Context,
+    version: bool = typer.Option(False, "--version", help="Show the version and stop.", is_eager=True),
+) -> None:
     if version:
         from holdfast import __version__
 
         typer.echo(f"holdfast {__version__}")
         raise typer.Exit
+    defaults = read_config().defaults
+    given = {name: value for name in ("store", "device") if (value := getattr(defaults, name)) is not None}
+    context.default_map = {command.name or "": given for command in app.registered_commands}
 
 
 app.command("demo")(evaluating.demo)
@@ -60,5 +69,6 @@ app.command("site")(pages.site_command)
 app.command("serve")(pages.serve_command)
 app.command("import")(exchange.import_results)
 app.command("export")(exchange.export_command)
-app.command("train")(evaluating.train_command)
+app.command("train")(training_command.train_command)
+app.add_typer(figuring.app, name="figure")
 app.add_typer(data.app, name="data")

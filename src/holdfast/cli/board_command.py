@@ -6,11 +6,13 @@ import os
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
+from holdfast.cli.completing import board_names
 from holdfast.cli.output import (
     STORE,
     CsvOption,
@@ -31,6 +33,7 @@ from holdfast.core.errors import unknown
 
 if TYPE_CHECKING:
     from holdfast.boards.board_text import NumberStyle
+    from holdfast.boards.column_means import ColumnMean
     from holdfast.boards.entries import Board
     from holdfast.core.suites import Column, Suite
     from holdfast.store import Store
@@ -47,10 +50,15 @@ class RoundingChoice(StrEnum):
 
 def board(
     name: Annotated[
-        str | None, typer.Argument(metavar="BOARD", help="A suite, a list or a table with a board; none lists them.")
+        str | None,
+        typer.Argument(
+            metavar="BOARD",
+            help="A suite, a list or a table with a board; none lists them.",
+            autocompletion=board_names,
+        ),
     ] = None,
     store: StoreOption = STORE,
-    sort: Annotated[str | None, typer.Option("--sort", help="The score to sort by.")] = None,
+    sort: Annotated[str | None, typer.Option("--sort", "--by", help="The score to rank by.")] = None,
     rounding: Annotated[
         RoundingChoice, typer.Option("--rounding", help="truncate is what Table 1 of OODRobustBench does.")
     ] = RoundingChoice.round,
@@ -58,9 +66,16 @@ def board(
     complete: Annotated[bool, typer.Option("--complete", help="Leave incomplete entries out.")] = False,
     details: Annotated[bool, typer.Option("--details", help="Also show the board's details.")] = False,
     columns: Annotated[
-        list[str] | None, typer.Option("--column", help="Show only these scores, details included; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--column", help="Show only these scores, details included, by name or pattern (cr-*); may be repeated."
+        ),
     ] = None,
+    mean: Annotated[bool, typer.Option("--mean", help="Also the mean of each score over all entries.")] = False,
     dataset: Annotated[str | None, typer.Option("--dataset", help="Dataset instead of the suite's own.")] = None,
+    stronger: Annotated[
+        bool, typer.Option("--stronger", help="Measured with our stronger attacks, not those of the published code.")
+    ] = False,
     csv: CsvOption = False,
     latex: LatexOption = False,
     json: JsonOption = False,
@@ -69,13 +84,15 @@ def board(
     from holdfast.boards.benchmark_tables import store_board
     from holdfast.boards.board_list import named_board
     from holdfast.boards.board_text import NumberStyle, records
+    from holdfast.boards.column_means import column_mean
+    from holdfast.core.suite_parameters import STRONGER
 
     kept = open_store(store)
     if name is None:
         _list_boards(kept, json)
         return
     style = NumberStyle(digits, rounding.value)
-    suite = named_board(name, kept, dataset=dataset)
+    suite = named_board(name, kept, dataset=dataset, parameters=STRONGER if stronger else None)
     shown = store_board(suite, kept, sort=sort)
     scores = _chosen_columns(shown, columns or (), details=details)
     incomplete = [entry for entry in shown.entries if not entry.is_complete]
@@ -83,13 +100,15 @@ def board(
     tell_failures(kept, {entry.model for entry in shown.entries if entry.is_measured})
     if complete:
         shown = shown.complete()
+    means = [column_mean(shown, column) for column in scores] if mean else []
     if json:
-        print_json({"suite": shown.suite, "title": shown.title, "sort": shown.sort, "scores": records(shown, style)})
+        about = {"suite": shown.suite, "title": shown.title, "sort": shown.sort, "scores": records(shown, style)}
+        print_json(about | ({"means": [each.record() for each in means]} if mean else {}))
         return
     if csv:
-        print_csv(records(shown, style))
+        print_csv([each.record() for each in means] if mean else records(shown, style))
         return
-    _show_board(shown, suite, scores, style, latex=latex, is_fitted=details)
+    _show_board(shown, suite, scores, style, means=means, latex=latex, is_fitted=details)
     if incomplete:
         err.print(
             f"{len(incomplete)} of {every} entries are incomplete and {'left out' if complete else 'marked'}; "
@@ -138,22 +157,35 @@ def _list_boards(store: Store, json: bool) -> None:
 def _chosen_columns(board: Board, names: Sequence[str], *, details: bool) -> list[Column]:
     """The columns to show, by their names; without any, all that are no details, or with `details` all."""
     known = {column.name: column for column in board.every_column}
+    chosen: dict[str, Column] = {}
     for name in names:
-        if name not in known:
+        fitting = [name] if name in known else [each for each in known if fnmatchcase(each, name)]
+        if not fitting:
             raise unknown(f"score of the board `{board.suite}`", name, known)
+        chosen |= {each: known[each] for each in fitting}
     if names:
-        return [known[name] for name in dict.fromkeys(names)]
+        return list(chosen.values())
     return list(board.every_column if details else board.columns)
 
 
 def _show_board(
-    board: Board, suite: Suite, columns: Sequence[Column], style: NumberStyle, *, latex: bool, is_fitted: bool
+    board: Board,
+    suite: Suite,
+    columns: Sequence[Column],
+    style: NumberStyle,
+    *,
+    means: Sequence[ColumnMean],
+    latex: bool,
+    is_fitted: bool,
 ) -> None:
     """The board as a table, or in LaTeX; fitted to the screen, or to 80 columns with `is_fitted`."""
     from holdfast.boards.board_list import filled_by
     from holdfast.boards.board_text import board_table, text_blocks
+    from holdfast.boards.column_means import mean_row
 
     table = board_table(board, columns, style, with_missing=any(not entry.is_complete for entry in board.entries))
+    if means:
+        table.rows.append(mean_row(means, style, width=len(table.columns)))
     width = _screen_width(is_fitted)
     if latex or width is None:
         show_table(table.columns, table.rows, right=table.right, latex=latex)

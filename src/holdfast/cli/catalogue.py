@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.output import JsonOption, err, out, print_json, print_table
+from holdfast.cli.completing import starting
+from holdfast.cli.output import JsonOption, err, out, print_json, print_table, warn
 
 if TYPE_CHECKING:
     from holdfast.core.registry import Component
@@ -25,8 +26,13 @@ PLURALS = {
 KINDS = [*PLURALS, "suites"]
 
 
+def kind_names(incomplete: str) -> list[str]:
+    """For a shell: what `holdfast list` lists."""
+    return starting(KINDS, incomplete)
+
+
 def list_kind(
-    kind: Annotated[str, typer.Argument(help=", ".join(KINDS))],
+    kind: Annotated[str, typer.Argument(help=", ".join(KINDS), autocompletion=kind_names)],
     json: JsonOption = False,
 ) -> None:
     """What there is of a kind."""
@@ -49,22 +55,32 @@ def list_kind(
 
 def show_command(
     ref: Annotated[
-        str, typer.Argument(help="A name or ref: pgd-linf, gaussian-noise:severity=3, fashion-mnist-2k, suite:quick")
+        str,
+        typer.Argument(
+            help="A name or ref: pgd-linf, gaussian-noise:severity=3, fashion-mnist-2k, suite:quick, recipe:cifar10-msd"
+        ),
     ],
     out_file: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Of a corruption: draw every severity into this PNG or JPEG.")
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="Draw into this PNG or JPEG: images of a dataset, every severity of a corruption, "
+            "or every strength of a sweep or of a suite's sweeps, against --model.",
+        ),
     ] = None,
     dataset: Annotated[
         str | None, typer.Option("--dataset", help="With --out: whose images. Of a suite: instead of its own.")
     ] = None,
-    images: Annotated[int, typer.Option("--images", help="With --out: how many images.")] = 4,
+    images: Annotated[
+        int | None, typer.Option("--images", help="With --out: how many images; 4, or 1 for each attack.")
+    ] = None,
+    model: Annotated[str | None, typer.Option("--model", help="With --out of attacks: the model to attack.")] = None,
     json: JsonOption = False,
 ) -> None:
     """One component: what it does, its parameters and defaults, where it comes from."""
     if out_file is not None:
-        from holdfast.cli.sheet import DATASET, contact_sheet, save_sheet
-
-        save_sheet(contact_sheet(ref, dataset=dataset or DATASET, images=images), out_file)
+        _draw_sheet(ref, out_file, dataset=dataset, images=images, model=model)
         err.print(f"wrote {out_file}", markup=False, soft_wrap=True)
         return
     from holdfast.core.errors import unknown
@@ -72,6 +88,9 @@ def show_command(
     from holdfast.core.registry import registry
     from holdfast.core.suites import suites
 
+    if ref.startswith("recipe:"):
+        _show_recipe(ref.removeprefix("recipe:"), json)
+        return
     suite_name = ref.removeprefix("suite:")
     if suite_name in suites() or suite_name.endswith(".toml") or suite_name != ref:
         _show_suite(suite_name, dataset, json)
@@ -102,6 +121,31 @@ def show_command(
         out.print(f"\n{bound.full}\nkey {bound.key}", markup=False)
 
 
+def _draw_sheet(ref: str, out_file: Path, *, dataset: str | None, images: int | None, model: str | None) -> None:
+    from holdfast.cli.sheet import DATASET, attack_sheet, contact_sheet, dataset_sheet, save_sheet, sweeps_of
+    from holdfast.core.errors import Misuse
+    from holdfast.core.refs import parse_ref
+    from holdfast.core.registry import registry
+    from holdfast.core.suites import load_suite, suites
+
+    name = ref.removeprefix("suite:")
+    is_suite = name in suites() or name != ref or name.endswith(".toml")
+    if not is_suite and parse_ref(ref).name in registry.entries("dataset"):
+        sheet = dataset_sheet(ref, images=4 if images is None else images)
+    elif not is_suite and not ref.startswith("sweep:"):
+        sheet = contact_sheet(ref, dataset=dataset or DATASET, images=4 if images is None else images)
+    elif model is None:
+        raise Misuse("attacks are made against a model", hint="give one with --model")
+    else:
+        where = load_suite(name, dataset=dataset).dataset if is_suite else dataset
+        if not where:
+            raise Misuse("a sheet of attacks needs images", hint="give them with --dataset")
+        sheet = attack_sheet(
+            sweeps_of(ref, dataset), model=model, dataset=where, images=1 if images is None else images, tell=warn
+        )
+    save_sheet(sheet, out_file)
+
+
 def _show_suite(name: str, dataset: str | None, json: bool) -> None:
     from holdfast.core.suites import load_suite
 
@@ -123,6 +167,9 @@ def _show_suite(name: str, dataset: str | None, json: bool) -> None:
                 "scenarios": list(suite.scenarios),
                 "board": [asdict(column) for column in suite.board],
                 "notes": list(suite.notes),
+                "parameters": dict(suite.parameters),
+                "caveats": suite.caveats,
+                "logits": suite.logits,
             }
         )
         return
@@ -131,6 +178,11 @@ def _show_suite(name: str, dataset: str | None, json: bool) -> None:
     facts = [suite.about, f"source: {suite.source}" if suite.source else "", f"on {suite.dataset or '-'}, {samples}"]
     for text in (*filter(None, facts), *suite.notes):
         out.print(text, markup=False)
+    for text, titles in suite.caveats.items():
+        out.print(f"caveat of {', '.join(titles)}: {text}", markup=False)
+    if suite.parameters:
+        values = ", ".join(f"{name}={value}" for name, value in suite.parameters)
+        out.print(f"parameters: {values}; others follow the name, as in `{suite.name}:{suite.parameters[0][0]}=…`")
     if suite.parts:
         out.print()
         columns = ["part", "scenarios", "what it is"]
@@ -144,6 +196,24 @@ def _show_suite(name: str, dataset: str | None, json: bool) -> None:
         print_table(["scenario", "part"], [[text, parts.get(text, "")] for text in suite.scenarios])
     else:
         print_table(["scenario"], [[text] for text in suite.scenarios])
+
+
+def _show_recipe(text: str, json: bool) -> None:
+    from holdfast.core.values import value_text
+    from holdfast.training.recipes import DEFAULTS, load_recipe
+
+    recipe = load_recipe(text)
+    fields = asdict(recipe)
+    if json:
+        print_json({"kind": "recipe", **fields})
+        return
+    out.print(f"[bold]{recipe.name}[/]  recipe")
+    for line in filter(None, (recipe.title, f"source: {recipe.source}" if recipe.source else "")):
+        out.print(line, markup=False)
+    out.print()
+    shown = [name for name in DEFAULTS if name not in ("title", "source")]
+    rows = [[name, value_text(fields[name]), "" if fields[name] == DEFAULTS[name] else "its own"] for name in shown]
+    print_table(["field", "value", ""], rows)
 
 
 def _record(entry: Component) -> dict[str, object]:

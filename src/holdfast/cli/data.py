@@ -87,6 +87,30 @@ def verify_data(
         raise HoldfastError("\n".join(["not as published:", *lines]), hint=f"run `holdfast data get {names_of_wrong}`")
 
 
+@app.command("classes")
+def data_classes(
+    classes: Annotated[
+        str, typer.Argument(help="A set of ImageNet's classes: imagenet-r, FILE, (DATASET), or several joined by &.")
+    ],
+    as_json: Json = False,
+) -> None:
+    """The classes of ImageNet that a set, a file or a dataset has, or that several have in common.
+
+    One line each, as `classes=FILE` reads it back.
+    """
+    from holdfast.core.refs import parse_ref
+    from holdfast.datasets.imagenet_classes import groups
+
+    given = parse_ref(f"x:classes={classes}").keywords["classes"]
+    members = groups(
+        given if isinstance(given, str) else tuple(map(str, given)) if isinstance(given, tuple) else str(given)
+    )
+    if as_json:
+        sys.stdout.write(json_text({name: list(wnids) for name, wnids in members.items()}) + "\n")
+        return
+    sys.stdout.writelines(f"{name}: {' '.join(wnids)}\n" for name, wnids in members.items())
+
+
 @app.command("build")
 def build_data(
     name: Annotated[str, typer.Argument(help="The dataset to make.")],

@@ -1,4 +1,4 @@
-"""The commands that measure: demo, check, plan, evaluate, train."""
+"""The commands that measure: demo, check, plan, evaluate."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from holdfast.cli.completing import model_names, suite_names
+from holdfast.cli.outcome_views import SuiteWords, exit_if_failed, print_matrix, print_outcomes, print_standing
 from holdfast.cli.output import (
     STORE,
     JsonOption,
     StoreOption,
     err,
-    interval,
     open_store,
     out,
     parse_share,
@@ -22,22 +23,36 @@ from holdfast.cli.output import (
     print_table,
     seconds_text,
 )
-from holdfast.core.errors import Absent, Misuse
-from holdfast.core.rounding import percent
+from holdfast.core.config import read_config
+from holdfast.core.errors import Misuse
 
 if TYPE_CHECKING:
     from holdfast.core.suites import Suite
-    from holdfast.engine.evaluate import Engine, Outcome
+    from holdfast.engine.evaluate import Engine
+    from holdfast.engine.outcomes import Outcome
     from holdfast.models.fast import Speed
     from holdfast.store import Store
 
-Models = Annotated[list[str], typer.Argument(help="Model refs, as `holdfast list models` shows them.")]
-SuiteOption = Annotated[str | None, typer.Option("--suite", help="A suite by name, or the path of a .toml file.")]
+Models = Annotated[
+    list[str],
+    typer.Argument(
+        help="Model refs, as `holdfast list models` shows them; NAME=REF gives one a name.",
+        autocompletion=model_names,
+    ),
+]
+SuiteOption = Annotated[
+    str | None,
+    typer.Option("--suite", help="A suite by name, or the path of a .toml file.", autocompletion=suite_names),
+]
 ScenarioOption = Annotated[
     list[str] | None, typer.Option("--scenario", help="DATASET+CHANGE+…; may be given several times.")
 ]
 PartOption = Annotated[
     list[str] | None, typer.Option("--part", help="Only this part of the suite; may be given several times.")
+]
+StrongerOption = Annotated[
+    bool,
+    typer.Option("--stronger", help="Our stronger attacks where the suite has those of the published code."),
 ]
 DatasetOption = Annotated[str | None, typer.Option("--dataset", help="Dataset instead of the suite's own.")]
 SamplesOption = Annotated[
@@ -58,6 +73,10 @@ SpeedOption = Annotated[
 ]
 BatchOption = Annotated[
     int | None, typer.Option("--batch-size", help="Samples at once; chosen by memory if not given.")
+]
+LogitsOption = Annotated[
+    str | None,
+    typer.Option("--logits", help="all: keep every logit above 128 classes too, for posterior agreement."),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")]
 
@@ -82,7 +101,7 @@ def demo(
         outcomes = evaluate(
             suite.models, suite.scenarios, store=store, samples=samples or suite.samples, device=device, watcher=watcher
         )
-    _print_matrix(outcomes)
+    print_matrix(outcomes)
     n = samples or suite.samples
     out.print(f"\npercent right of {n:,} samples, with the 95 % interval; attacks are run on the samples still right")
     reports = [write_report(store, model, out_dir / f"{model}.html") for model in suite.models]
@@ -90,7 +109,7 @@ def demo(
     for report in reports:
         out.print(f"report: {report}", soft_wrap=True)
     err.print(f"took {time.perf_counter() - begun:.0f} s")
-    _fail_if_any(outcomes)
+    exit_if_failed(outcomes)
 
 
 def check_command(
@@ -140,10 +159,12 @@ def plan_command(
     suite: SuiteOption = None,
     scenario: ScenarioOption = None,
     part: PartOption = None,
+    stronger: StrongerOption = False,
     dataset: DatasetOption = None,
     samples: SamplesOption = None,
     precision: PrecisionOption = None,
     seed: SeedOption = 0,
+    logits: LogitsOption = None,
     device: DeviceOption = "auto",
     store: StoreOption = STORE,
     recorded: Annotated[
@@ -157,8 +178,11 @@ def plan_command(
     from holdfast.engine.jobs import RunOptions
     from holdfast.engine.plan import plan, recorded_plan
 
-    chosen, scenarios = _scenarios(suite, scenario, dataset, part or ())
-    options = RunOptions(seed, samples or (chosen.samples if chosen else None), parse_share(precision, "--precision"))
+    chosen, scenarios = _scenarios(suite, scenario, dataset, part or (), stronger=stronger)
+    options = RunOptions(
+        *(seed, samples or (chosen.samples if chosen else None), parse_share(precision, "--precision")),
+        logits=_logits(logits, chosen),
+    )
     if recorded:
         planned = recorded_plan(models, scenarios, store=open_store(store), options=options, device=device)
     else:
@@ -198,6 +222,7 @@ def evaluate_command(
     suite: SuiteOption = None,
     scenario: ScenarioOption = None,
     part: PartOption = None,
+    stronger: StrongerOption = False,
     dataset: DatasetOption = None,
     samples: SamplesOption = None,
     precision: PrecisionOption = None,
@@ -205,10 +230,15 @@ def evaluate_command(
     device: DeviceOption = "auto",
     batch_size: BatchOption = None,
     speed: SpeedOption = "auto",
+    logits: LogitsOption = None,
     store: StoreOption = STORE,
     pictures: Annotated[
         int, typer.Option(min=0, max=1000, help="Samples per run to keep as pictures for the report.")
     ] = 6,
+    keep_images: Annotated[
+        Path | None,
+        typer.Option("--keep-images", help="Write the images of every run here, as float32; they are made once more."),
+    ] = None,
     engine: Annotated[str, typer.Option(help="local, or ray: one actor per device.", show_default=True)] = "local",
     address: Annotated[str | None, typer.Option(help="Ray cluster to join; a local one is started if none.")] = None,
     actors: Annotated[int | None, typer.Option(help="Ray actors; one per GPU, or per CPU core, if not given.")] = None,
@@ -220,7 +250,7 @@ def evaluate_command(
     from holdfast.engine.evaluate import evaluate
     from holdfast.metrics.summary import line
 
-    chosen, scenarios = _scenarios(suite, scenario, dataset, part or ())
+    chosen, scenarios = _scenarios(suite, scenario, dataset, part or (), stronger=stronger)
     kept = open_store(store)
     with watching(quiet=quiet) as watcher:
         outcomes = evaluate(
@@ -233,12 +263,15 @@ def evaluate_command(
             device=device,
             batch_size=batch_size,
             speed=cast("Speed", speed),
+            logits=_logits(logits, chosen),
             pictures=pictures,
             watcher=watcher,
             engine=cast("Engine", engine),
             address=address,
             actors=actors,
         )
+    if keep_images is not None:
+        _keep_images(kept, outcomes, keep_images, device)
     if json:
         print_json(
             [
@@ -249,34 +282,31 @@ def evaluate_command(
             ]
         )
     else:
-        _lines(outcomes)
+        print_outcomes(outcomes)
         if chosen is not None and chosen.board:
-            _stand(chosen, kept, list(dict.fromkeys(outcome.model for outcome in outcomes)))
-    _fail_if_any(outcomes, may_lack_data=chosen is not None)
+            words = SuiteWords(suite or read_config().defaults.suite or chosen.name, store)
+            print_standing(chosen, kept, list(dict.fromkeys(outcome.model for outcome in outcomes)), words)
+    exit_if_failed(outcomes, may_lack_data=chosen is not None)
 
 
-def train_command(
-    recipe: Annotated[str, typer.Argument(help="A recipe, as `holdfast list recipes` shows them.")],
-    out_file: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Model file to write; RECIPE.safetensors.")
-    ] = None,
-    device: DeviceOption = "auto",
-) -> None:
-    """Train a reference model from a recipe."""
-    from holdfast.core.registry import registry
-    from holdfast.engine.device import pick_device
-    from holdfast.training.train import train
+def _keep_images(store: Store, outcomes: Sequence[Outcome], folder: Path, device: str) -> None:
+    """The images of every run in a folder of its own, named by its key."""
+    from holdfast.engine.image_export import run_images
 
-    made = registry.build(registry.bind("recipe", recipe))
-    path = train(
-        made,
-        out=out_file or Path(f"{made.name}.safetensors"),
-        device=pick_device(device),
-        on_epoch=lambda epoch, loss, right: err.print(
-            f"epoch {epoch + 1}/{made.epochs}  loss {loss:.4f}  right as trained {percent(right)} %"
-        ),
-    )
-    out.print(str(path))
+    for outcome in outcomes:
+        if outcome.rows is not None:
+            key = outcome.rows.footer.key
+            made = run_images(store, key, failures=False, device=device, trust=True)  # the user named the model here
+            path = made.write(folder / key, pictures=False)
+            same = f"{made.as_stored:,} of {len(made.ids):,} with the prediction of their row"
+            err.print(f"{outcome.model} under {outcome.scenario}: {path}, {same}", markup=False, soft_wrap=True)
+
+
+def _logits(given: str | None, suite: Suite | None) -> str:
+    """Which logits rows keep: as asked, else as the suite says."""
+    if given is None:
+        return suite.logits if suite is not None else ""
+    return given
 
 
 def _default_dataset() -> str:
@@ -286,15 +316,25 @@ def _default_dataset() -> str:
 
 
 def _scenarios(
-    suite: str | None, scenario: list[str] | None, dataset: str | None, parts: Sequence[str]
+    suite: str | None,
+    scenario: list[str] | None,
+    dataset: str | None,
+    parts: Sequence[str],
+    *,
+    stronger: bool = False,
 ) -> tuple[Suite | None, list[str]]:
     """What to run: a suite's scenarios, those given, or both; with neither, the clean default dataset."""
     from holdfast.core.patterns import Patterns
+    from holdfast.core.suite_parameters import STRONGER
     from holdfast.core.suites import load_suite
 
-    if parts and suite is None:
-        raise Misuse("--part is of a suite", hint="name it with --suite")
-    chosen = load_suite(suite, dataset=dataset) if suite is not None else None
+    if suite is None and not scenario and dataset is None:
+        suite = read_config().defaults.suite
+    for option, is_given in (("--part", bool(parts)), ("--stronger", stronger)):
+        if is_given and suite is None:
+            raise Misuse(f"{option} is of a suite", hint="name it with --suite")
+    parameters = STRONGER if stronger else None
+    chosen = load_suite(suite, dataset=dataset, parameters=parameters) if suite is not None else None
     if chosen is not None and not chosen.scenarios:
         raise Misuse(
             f"`{suite}` is a list of published results: there is nothing to run", hint=f"holdfast board {suite}"
@@ -303,93 +343,3 @@ def _scenarios(
     if chosen is None and not given:
         given = [dataset or _default_dataset()]
     return chosen, [*(chosen.only(parts) if chosen else ()), *given]
-
-
-def _lines(outcomes: list[Outcome]) -> None:
-    from holdfast.metrics.summary import line
-
-    rows = []
-    for outcome in outcomes:
-        if outcome.rows is None:
-            rows.append([outcome.model, outcome.scenario, "failed", "", "", "", ""])
-            continue
-        made = line(outcome.rows)
-        footer = made.footer
-        flags = ", ".join(flag.name for flag in made.flags)
-        of = f"{made.accuracy.n:,}" + (f" of {footer.population:,}" if footer.is_partial else "")
-        rows.append(
-            [footer.model, footer.scenario, interval(made.accuracy), of, str(made.failed), flags, footer.key[:10]]
-        )
-    print_table(["model", "scenario", "right", "n", "failed", "flags", "run"], rows, right=["n", "failed"])
-
-
-def _stand(suite: Suite, store: Store, models: list[str]) -> None:
-    """The rows of the suite's board for these models, and where they rank."""
-    from holdfast.boards.benchmark_tables import store_board
-    from holdfast.boards.board_text import cell_text
-    from holdfast.boards.ranking import rank_interval
-
-    made = store_board(suite, store)
-    own = [entry for entry in made.entries if set(entry.names) & set(models) and entry.is_measured]
-    titles = [column.title or column.name for column in made.columns]
-    rows = [[entry.model, *(cell_text(entry.cells[c.name], c.unit) for c in made.columns)] for entry in own]
-    out.print(f"\n[bold]{made.title}[/]")
-    print_table(["model", *titles], rows, right=titles)
-    by = next(column.title or column.name for column in made.columns if column.name == made.sort)
-    for entry in own:
-        rank = rank_interval(made, entry.model)
-        if rank is None:
-            out.print(f"{entry.model} is not ranked by {by}: it lacks {entry.missing}", markup=False)
-            continue
-        between = "" if rank.low == rank.high else f" (its interval allows {rank.low} to {rank.high})"
-        others = f"; {rank.published} of the others are published" if rank.published else ""
-        out.print(f"{entry.model} is {rank.rank} of {rank.of} by {by}{between}{others}", markup=False)
-    company = [model for model in suite.models if model not in {entry.model for entry in made.entries}]
-    if company and not suite.is_moved:
-        out.print(f"to compare with: holdfast evaluate {' '.join(company)} --suite {suite.name}", markup=False)
-    out.print(
-        f"`holdfast board {suite.name}{suite.options}` shows all, `holdfast site -o DIR` makes pages of it",
-        markup=False,
-    )
-
-
-def _fail_if_any(outcomes: list[Outcome], *, may_lack_data: bool = False) -> None:
-    """Exit 1 where a run failed. What a suite lacks for want of data is said; only if nothing ran is it a failure."""
-    failed = [outcome for outcome in outcomes if outcome.error is not None]
-    if may_lack_data and len(failed) < len(outcomes):
-        lacking = [outcome for outcome in failed if isinstance(outcome.error, Absent)]
-        failed = [outcome for outcome in failed if outcome not in lacking]
-        if lacking:
-            err.print(f"{len(lacking)} of {len(outcomes)} runs wait for data that is not here:")
-            for hint in dict.fromkeys(str(outcome.error) for outcome in lacking):
-                err.print(f"  {hint}", markup=False, soft_wrap=True)
-    if failed:
-        err.print(f"{len(failed)} of {len(outcomes)} runs failed:")
-        for outcome in failed:
-            err.print(f"  {outcome.model} under {outcome.scenario}: {outcome.error}", markup=False, soft_wrap=True)
-        nothing_could_run = len(failed) == len(outcomes) and all(isinstance(each.error, Misuse) for each in failed)
-        raise typer.Exit(2 if nothing_could_run else 1)
-
-
-def _print_matrix(outcomes: list[Outcome]) -> None:
-    """Scenarios down, models across."""
-    from holdfast.cli.output import print_table
-    from holdfast.core.rounding import percent
-    from holdfast.metrics.summary import line
-
-    models = list(dict.fromkeys(outcome.model for outcome in outcomes))
-    cells = {}
-    for outcome in outcomes:
-        if outcome.rows is None:
-            cells[outcome.scenario, outcome.model] = "failed"
-            continue
-        scored = line(outcome.rows)
-        low, high = percent(scored.accuracy.low), percent(scored.accuracy.high)
-        failed = f" ({scored.failed} failed)" if scored.failed else ""
-        cells[outcome.scenario, outcome.model] = f"{percent(scored.accuracy.value)} [{low}, {high}]{failed}"
-    scenarios = list(dict.fromkeys(outcome.scenario for outcome in outcomes))
-    print_table(
-        ["scenario", *models],
-        [[name, *[cells.get((name, model), "") for model in models]] for name in scenarios],
-        right=models,
-    )

@@ -14,7 +14,7 @@ from holdfast.core.json_text import json_text
 if TYPE_CHECKING:
     from holdfast.store.scores import Imported
 
-FORMATS = ("csv", "json", "parquet", "latex", "robustbench")
+FORMATS = ("csv", "json", "parquet", "latex", "robustbench", "mlflow", "wandb")
 
 
 def import_results(
@@ -127,24 +127,50 @@ def _remove(store: str, name: str, json: bool) -> None:
 
 def export_command(
     benchmark: Annotated[
-        str | None, typer.Argument(help="A published or imported benchmark; without it, the runs of the store.")
+        str | None,
+        typer.Argument(
+            help="A published or imported benchmark; without it, the runs of the store; `images`: those of --run."
+        ),
     ] = None,
     format_name: Annotated[str, typer.Option("--format", help=", ".join(FORMATS))] = "csv",
     out_file: Annotated[Path | None, typer.Option("--out", "-o", help="Write here instead of to stdout.")] = None,
     model: Annotated[list[str] | None, typer.Option("--model", help="Only these models.")] = None,
     store: StoreOption = STORE,
+    run: Annotated[
+        str | None, typer.Option("--run", help="`export images`: the run, by its key or the beginning of it.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="`export images`: all samples, not only failures.")] = False,
+    limit: Annotated[int | None, typer.Option("--limit", help="`export images`: at most so many per class.")] = None,
+    device: Annotated[str, typer.Option("--device", help="`export images`: auto, cpu, cuda …")] = "auto",
+    trust: Annotated[
+        bool, typer.Option("--trust", help="`export images`: run the code that the store names as its model.")
+    ] = False,
 ) -> None:
-    """Scores as tidy CSV, JSON or Parquet, as a LaTeX table, or one model as RobustBench's entry."""
+    """Scores as tidy CSV, JSON or Parquet, as a LaTeX table, one model as RobustBench's entry, or to a tracker."""
     from holdfast.boards.benchmark_tables import benchmark_scores
     from holdfast.core.errors import Misuse, unknown
     from holdfast.store.exporting import csv_text, latex_text, measured, robustbench_entry, with_facts
     from holdfast.store.scores import Scores, scores_to_parquet
     from holdfast.store.stored_names import stored_model
+    from holdfast.tracking import TRACKERS, log_scores
 
+    if benchmark == "images":
+        _export_images(store, run, out_file, every=every, limit=limit, device=device, trust=trust)
+        return
+    if run is not None:
+        raise Misuse("--run is of `holdfast export images`", hint="holdfast export images --run KEY --out FOLDER")
     if format_name not in FORMATS:
         raise unknown("format", format_name, FORMATS)
     kept = open_store(store)
     models = [stored_model(kept, text) for text in model or ()] if benchmark is None else list(model or ())
+    if format_name in TRACKERS:
+        from holdfast.metrics.summary import lines
+
+        if benchmark is not None or out_file is not None:
+            raise Misuse(f"{format_name} takes the runs of the store", hint=f"holdfast export --format {format_name}")
+        count = log_scores(lines(kept, models=models), format_name)
+        err.print(f"{count} values logged to {format_name}")
+        return
     if format_name == "robustbench":
         if benchmark is not None or len(models) != 1:
             raise Misuse("RobustBench's entry is of one model of the store", hint="--format robustbench --model MODEL")
@@ -162,6 +188,32 @@ def export_command(
         return
     text = {"csv": lambda: csv_text(with_facts(scores)), "json": lambda: json_text(with_facts(scores), indent=2) + "\n"}
     _write((latex_text(scores) if format_name == "latex" else text[format_name]()).encode(), out_file)
+
+
+def _export_images(
+    store: str, run: str | None, folder: Path | None, *, every: bool, limit: int | None, device: str, trust: bool
+) -> None:
+    from holdfast.core.errors import Misuse
+    from holdfast.engine.image_export import run_images
+
+    if run is None or folder is None:
+        hint = "holdfast export images --run KEY --out FOLDER; `holdfast scores` shows the keys"
+        raise Misuse("`export images` needs a run and a folder", hint=hint)
+    made = run_images(open_store(store), run, failures=not every, limit=limit, device=device, trust=trust)
+    path = made.write(folder, pictures=True)
+    out.print(str(path), soft_wrap=True, markup=False)
+    err.print(
+        f"{len(made.ids):,} images of {made.model} under {made.scenario}, made again: {made.as_stored:,} have the "
+        "prediction of the stored row",
+        markup=False,
+        soft_wrap=True,
+    )
+    if made.right_when_rounded:
+        err.print(
+            f"{made.right_when_rounded:,} of them are right again once rounded to 8 bits: images.npz holds what was "
+            "scored, the PNG files are to look at",
+            soft_wrap=True,
+        )
 
 
 def _write(data: bytes, path: Path | None) -> None:

@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.core.config import STORE as STORE
+from holdfast.core.config import read_config
 from holdfast.core.errors import Misuse
 from holdfast.core.json_text import json_text
 from holdfast.core.types import Score
@@ -21,13 +23,14 @@ if TYPE_CHECKING:
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False)
 
-STORE = "holdfast-store"
+INTERRUPTED = 130  # the exit code after Ctrl-C, as shells have it
 LONG = 2000  # rows: a longer table is printed without fitting it to the screen
 StoreOption = Annotated[
     str, typer.Option("--store", help="Folder or fsspec path of the rows.", envvar="HOLDFAST_STORE")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
+MarkdownOption = Annotated[bool, typer.Option("--markdown", help="Print a Markdown table, as for a pull request.")]
 LatexOption = Annotated[bool, typer.Option("--latex", help="Print a LaTeX table.")]
 
 
@@ -45,7 +48,7 @@ def open_store(path: str) -> Store:
     """A store that reports files that it cannot use on stderr, each once, and reads the others."""
     from holdfast.store import Store
 
-    return Store(path, tell=lambda problem: warn(f"left aside: {problem}"))
+    return Store(path, tell=lambda problem: warn(f"left aside: {problem}"), config=read_config())
 
 
 def warn(text: str) -> None:
@@ -99,15 +102,20 @@ def _print_plain(columns: Sequence[str], rows: Sequence[Sequence[str]], right: S
 
 
 def show_table(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = (), latex: bool = False
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Sequence[str] = (),
+    latex: bool = False,
+    markdown: bool = False,
 ) -> None:
-    """A table for people, or the same in LaTeX."""
-    if not latex:
+    """A table for people, or the same in LaTeX or Markdown."""
+    if not latex and not markdown:
         print_table(columns, rows, right=right)
         return
-    from holdfast.store.exporting import latex_table
+    from holdfast.store.exporting import latex_table, markdown_table
 
-    sys.stdout.write(latex_table(columns, rows, right=right))
+    sys.stdout.write((latex_table if latex else markdown_table)(columns, rows, right=right))
 
 
 def interval(score: Score | None) -> str:

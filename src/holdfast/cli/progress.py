@@ -7,15 +7,26 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Column
 from rich.text import Text
 
-from holdfast.cli.output import err, seconds_text
+from holdfast.cli.output import INTERRUPTED, err, seconds_text
 from holdfast.core.refs import Run
 from holdfast.core.types import Score
-from holdfast.engine.watch import Expected, TimeLeft, Watcher
+from holdfast.engine.watch import Expected, TimeLeft, Watcher, standing_text
 
 ALL = "all runs"
+WIDE = 120  # columns of a terminal from which everything fits
 SILENCE = 25.0  # seconds without a line in a log, at most, while a round of an attack takes less than five
 
 
@@ -27,7 +38,7 @@ def watching(*, quiet: bool) -> Iterator[Watcher]:
             yield watcher
     except KeyboardInterrupt:
         err.print("stopped; everything finished is kept, and the same command goes on from here")
-        raise typer.Exit(1) from None
+        raise typer.Exit(INTERRUPTED) from None
 
 
 @contextlib.contextmanager
@@ -36,18 +47,32 @@ def _display(quiet: bool) -> Iterator[Watcher]:
         yield Watcher()
     elif err.is_terminal:
         with Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[pace]}"),
-            OfOneRun(compact=True),
-            TextColumn("{task.fields[standing]}"),
+            *columns(err.width),
             console=err,
             refresh_per_second=8,
+            expand=True,
         ) as progress:
             yield LiveBars(progress)
     else:
         yield LogLines()
+
+
+def columns(width: int) -> tuple[ProgressColumn, ...]:
+    """Bar, percentage and time left are always whole; a long name and what stands so far are cut where they must be."""
+    is_wide = width >= WIDE
+    return (
+        TextColumn("{task.description}", markup=False, table_column=_cut(3)),
+        BarColumn(bar_width=24 if is_wide else 10, table_column=Column(no_wrap=True)),
+        TextColumn("{task.percentage:>3.0f}%", table_column=Column(no_wrap=True)),
+        *([MofNCompleteColumn()] if is_wide else []),
+        *([TextColumn("{task.fields[pace]}")] if is_wide else []),
+        OfOneRun(compact=True, table_column=Column(no_wrap=True, min_width=5)),
+        TextColumn("{task.fields[standing]}", table_column=_cut(2)),
+    )
+
+
+def _cut(ratio: int) -> Column:
+    return Column(no_wrap=True, overflow="ellipsis", ratio=ratio)
 
 
 class OfOneRun(TimeRemainingColumn):
@@ -78,7 +103,7 @@ class LiveBars(Watcher):
         self.bars[run.key] = self.progress.add_task(name, total=samples, completed=kept, pace="", standing="")
         self.time_left.did(str(run.scenario), kept, timed=False)
 
-    def advanced(self, run: Run, samples: int, standing: Score) -> None:
+    def advanced(self, run: Run, samples: int, standing: Score | None) -> None:
         self.time_left.did(str(run.scenario), samples)
         assert self.whole is not None, "runs are planned before they advance"
         self.progress.update(self.whole, standing=left_text(self.time_left))
@@ -86,7 +111,7 @@ class LiveBars(Watcher):
         bar = self.bars[run.key]
         self.progress.advance(bar, samples)
         speed = next(task.speed for task in self.progress.tasks if task.id == bar)
-        self.progress.update(bar, pace=f"{speed:,.0f}/s" if speed else "", standing=standing.percent())
+        self.progress.update(bar, pace=f"{speed:,.0f}/s" if speed else "", standing=standing_text(standing))
 
     def working(self, run: Run, text: str) -> None:
         if run.key in self.bars:
@@ -119,10 +144,10 @@ class LogLines(Watcher):
         if kept and kept < samples:
             self.note(f"{run.model} under {run.scenario}: {kept:,} of {samples:,} samples are there already")
 
-    def advanced(self, run: Run, samples: int, standing: Score) -> None:
+    def advanced(self, run: Run, samples: int, standing: Score | None) -> None:
         self.time_left.did(str(run.scenario), samples)
         self.kept += samples
-        self._tell(run, standing.percent())
+        self._tell(run, standing_text(standing))
 
     def working(self, run: Run, text: str) -> None:
         self._tell(run, text)
@@ -134,7 +159,7 @@ class LogLines(Watcher):
 
     def ended(self, run: Run, ending: str, standing: Score | None) -> None:
         self.done += 1
-        shown = standing.percent() if standing is not None else ""
+        shown = standing_text(standing)
         left = left_text(self.time_left) if self.done < self.runs else ""
         self.note(f"{self.done}/{self.runs} {run.model} under {run.scenario}: {shown} ({ending}){left and f', {left}'}")
 

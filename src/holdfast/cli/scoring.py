@@ -42,7 +42,7 @@ def results(store: Store, metrics: Sequence[str], request: ScoreRequest) -> list
     """The scores of every metric; a note where there is nothing to make one of."""
     from holdfast.boards.benchmark_tables import benchmark_scores
     from holdfast.boards.multi_run_scores import MultiRunScore, multi_run_scores
-    from holdfast.core.suites import load_suite
+    from holdfast.core.suites import load_suite, suites
     from holdfast.store.stored_names import stored_model, stored_scenarios
 
     if not metrics:
@@ -50,7 +50,14 @@ def results(store: Store, metrics: Sequence[str], request: ScoreRequest) -> list
     if request.benchmark is not None:
         table = benchmark_scores(request.benchmark, store)
         scenarios, reference = request.scenarios, request.reference
-        score = partial(multi_run_scores, models=request.models, scenarios=scenarios, reference=reference, table=table)
+        score = partial(
+            multi_run_scores,
+            models=request.models,
+            scenarios=scenarios,
+            reference=reference,
+            table=table,
+            suite=load_suite(request.benchmark) if request.benchmark in suites() else None,
+        )
     else:
         names = stored_scenarios(store, filter(None, (*request.scenarios, request.reference)))
         score = partial(
@@ -72,7 +79,7 @@ def _nothing(text: str) -> str:
     if isinstance(metric_of(text), OfBattery):
         return (
             f"no results over attacks: `holdfast evaluate MODEL --suite {BATTERY}` measures them, "
-            f"`holdfast import {BATTERY} FOLDER` brings the published ones and the best known accuracies"
+            f"`holdfast import {BATTERY} FOLDER` brings the published ones"
         )
     return "the store holds no runs that this is a score of"
 

@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.cli.deciding import ByOption, JunitOption, decide, refuse_gaps
 from holdfast.cli.output import (
     STORE,
     CsvOption,
     JsonOption,
     LatexOption,
+    MarkdownOption,
     StoreOption,
     err,
     interval,
     open_store,
     out,
+    parse_share,
     print_json,
     print_records,
     print_table,
@@ -24,13 +27,16 @@ from holdfast.cli.output import (
     tell_failures,
     warn,
 )
+from holdfast.core.errors import Misuse, NoLabels
 from holdfast.core.rounding import percent
 
 if TYPE_CHECKING:
     from holdfast.core.types import Score
     from holdfast.store import Footer, Store
 
-Runs = Annotated[list[str] | None, typer.Option("--scenario", help="Only these scenarios.")]
+Runs = Annotated[
+    list[str] | None, typer.Option("--scenario", help="Only these scenarios; `*` stands for anything: '*pgd*'.")
+]
 
 
 def status_command(store: StoreOption = STORE, json: JsonOption = False) -> None:
@@ -109,17 +115,30 @@ def scores_command(
         typer.Option("--benchmark", help="Score a printed or imported table instead; --scenario names its settings."),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Every choice of samples, not only the largest.")] = False,
+    fail_under: Annotated[
+        str | None, typer.Option("--fail-under", help="Exit 1 where an accuracy is under this, e.g. 40%.")
+    ] = None,
+    by: ByOption = "interval",
+    junit: JunitOption = None,
     csv: CsvOption = False,
     latex: LatexOption = False,
+    markdown: MarkdownOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Accuracy of every run with its interval, n, failures and flags."""
+    """Accuracy of every run with its interval, n, failures and flags; with --fail-under, a decision."""
     from holdfast.cli.scoring import ScoreRequest, results, show_results, split_metrics, with_several
+    from holdfast.metrics.decisions import judged_by, under
     from holdfast.metrics.run_scores import run_scores
-    from holdfast.metrics.summary import lines
-    from holdfast.store.stored_names import stored_model, stored_scenarios
+    from holdfast.metrics.summary import NO_SCORE, lines, unlabelled
+    from holdfast.store.stored_names import matching_scenarios, stored_model, stored_scenarios
 
+    if junit is not None and fail_under is None:
+        raise Misuse("--junit writes decisions", hint="say what to decide: --fail-under 40%")
+    least, way = parse_share(fail_under, "--fail-under"), judged_by(by)
+    if least is not None and not 0 <= least <= 1:
+        raise Misuse(f"--fail-under is a share such as 40% or 0.4, got `{fail_under}`")
     kept = open_store(store)
+    scenario = matching_scenarios(kept, scenario or ()) if benchmark is None else scenario
     asked = ScoreRequest(model or (), scenario or (), reference, benchmark)
     of_one, others = split_metrics(metric or (), asked)
     multi_run = results(kept, others, asked)
@@ -127,9 +146,16 @@ def scores_command(
         show_results(multi_run, csv=csv, latex=latex, json=json)
         return
     models = [stored_model(kept, text) for text in model or ()]
-    made = lines(
-        kept, models=models, scenarios=list(stored_scenarios(kept, scenario or ()).values()), best_only=not every
-    )
+    made = lines(kept, models=models, scenarios=scenario or (), best_only=not every)
+    answers_alone = unlabelled(kept, models=models, scenarios=scenario or (), best_only=not every)
+    if answers_alone:
+        some = f"{answers_alone[0].model} under {answers_alone[0].scenario}"
+        without = f"{len(answers_alone)} runs have no labels ({some}{', …' if len(answers_alone) > 1 else ''})"
+        if least is not None:
+            raise NoLabels(f"{without}, so nothing can be said of their accuracy", hint="choose others: --scenario")
+        err.print(f"{without}; {NO_SCORE}", markup=False, soft_wrap=True)
+    if least is not None:
+        refuse_gaps(kept, made, models, scenario or ())
     stored_reference = stored_scenarios(kept, [reference])[reference] if reference else None
     more = run_scores(kept, [each.footer.key for each in made], of_one, reference=stored_reference)
     for note in more.notes:
@@ -139,9 +165,11 @@ def scores_command(
         if multi_run:
             with_several(records, multi_run, csv=csv)
         print_records(records, json=json, csv=csv)
+        if least is not None:
+            decide("holdfast scores", under(made, least, way), junit=junit, markdown=False)
         return
     if not made:
-        out.print(f"no finished runs in {store}")
+        out.print(f"no finished runs {'with labels ' if answers_alone else ''}in {store}")
         return
     show_table(
         ["model", "scenario", "right", *more.names, "n", "top 5", "failed", "flags", "run"],
@@ -161,11 +189,14 @@ def scores_command(
         ],
         right=["n", "top 5", "failed"],
         latex=latex,
+        markdown=markdown,
     )
     for name, why in more.reasons():
         err.print(f"{name} without an interval: {why}", markup=False, soft_wrap=True)
     if multi_run:
         show_results(multi_run, csv=False, latex=latex, json=False)
+    if least is not None:
+        decide("holdfast scores", under(made, least, way), junit=junit, markdown=markdown)
 
 
 def compare_command(
@@ -176,22 +207,41 @@ def compare_command(
     benchmark: Annotated[
         str | None, typer.Option("--benchmark", help="Compare printed or imported scores of this benchmark instead.")
     ] = None,
+    fail_if_worse: Annotated[
+        bool, typer.Option("--fail-if-worse", help="Exit 1 where the first model is worse than the second.")
+    ] = False,
+    by: ByOption = "interval",
+    junit: JunitOption = None,
     csv: CsvOption = False,
     latex: LatexOption = False,
+    markdown: MarkdownOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Two models sample by sample, under every scenario both were measured under."""
+    """Two models sample by sample, under every scenario both were measured under; --fail-if-worse decides."""
     from holdfast.metrics.compare import comparisons
-    from holdfast.store.stored_names import stored_model, stored_scenarios
+    from holdfast.metrics.decisions import judged_by, worse
+    from holdfast.store.stored_names import matching_scenarios, stored_model
 
-    kept = open_store(store)
+    if junit is not None and not fail_if_worse:
+        raise Misuse("--junit writes decisions", hint="say what to decide: --fail-if-worse")
+    way, kept = judged_by(by), open_store(store)
     if benchmark is not None:
+        if fail_if_worse:
+            raise Misuse("--fail-if-worse compares runs sample by sample", hint="leave --benchmark out")
         _compare_scores(kept, benchmark, one, other, scenario or [], csv=csv, latex=latex, json=json)
         return
     one, other = stored_model(kept, one), stored_model(kept, other)
-    made = comparisons(kept, one, other, scenarios=list(stored_scenarios(kept, scenario or ()).values()))
+    chosen = matching_scenarios(kept, scenario or ())
+    made = comparisons(kept, one, other, scenarios=chosen)
+    for name in chosen if fail_if_worse else ():
+        if name not in {each.scenario for each in made}:
+            raise Misuse(f"`{one}` and `{other}` were not both measured under `{name}`", hint="evaluate both under it")
     tell_failures(kept, {one, other})
+    if fail_if_worse and not chosen:
+        _tell_unjudged(kept, one, other, {each.scenario for each in made})
     if print_records([each.record() for each in made], json=json, csv=csv):
+        if fail_if_worse:
+            decide("holdfast compare", worse(made, one, other, way), junit=junit, markdown=False)
         return
     show_table(
         [
@@ -219,7 +269,17 @@ def compare_command(
         ],
         right=["only first right", "only second right", "p (McNemar)"],
         latex=latex,
+        markdown=markdown,
     )
+    if fail_if_worse:
+        decide("holdfast compare", worse(made, one, other, way), junit=junit, markdown=markdown)
+
+
+def _tell_unjudged(store: Store, one: str, other: str, judged: set[str]) -> None:
+    """Says which scenarios of the second model the first was not measured under."""
+    known = {footer.scenario for footer in store.footers().values() if footer.model == other and footer.has_labels}
+    if known - judged:
+        warn(f"not judged, since {one} was not measured under them: {', '.join(sorted(known - judged))}")
 
 
 def _compare_scores(
@@ -251,6 +311,9 @@ def explain_command(
     sample: Annotated[str, typer.Argument(metavar="ID", help="A sample's id.")],
     store: StoreOption = STORE,
     out_dir: Annotated[Path | None, typer.Option("--out", "-o", help="Write before.png and after.png here.")] = None,
+    npz: Annotated[
+        Path | None, typer.Option("--npz", help="Write both images here as float32, exactly as they were scored.")
+    ] = None,
     device: Annotated[str, typer.Option("--device")] = "auto",
     trust: Annotated[
         bool, typer.Option("--trust", help="Run the code that the store names as its model: `python:`, a plug-in.")
@@ -266,12 +329,19 @@ def explain_command(
         (out_dir / "before.png").write_bytes(made.before)
         (out_dir / "after.png").write_bytes(made.after)
         err.print(f"wrote {out_dir / 'before.png'} and {out_dir / 'after.png'}")
+    if npz is not None:
+        import numpy as np
+
+        npz.parent.mkdir(parents=True, exist_ok=True)
+        with npz.open("wb") as file:
+            np.savez(file, before=made.pixels_before, after=made.pixels_after, logits=np.array(made.logits))
+        err.print(f"wrote {npz}: float32, as scored; PNG files are rounded to 8 bits, and can be right again")
     ranked = sorted(zip(made.classes, made.logits, strict=False), key=lambda pair: -pair[1])
     if json:
         names = ("id", "label", "prediction", "size", "reason", "as_stored")
         print_json({name: getattr(made, name) for name in names} | {"logits": dict(ranked)})
         return
-    out.print(f"{made.id}: {made.label}, predicted {made.prediction or 'nothing usable'}", markup=False)
+    out.print(f"{made.id}: {made.label or 'no label'}, predicted {made.prediction or 'nothing usable'}", markup=False)
     if made.size is not None:
         out.print(f"size of the perturbation {made.size:.4g}")
     if made.reason is not None:

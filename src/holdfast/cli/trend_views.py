@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from holdfast.cli.multi_id_views import SeveralInputs, add_several
 from holdfast.cli.output import err, out, print_csv, print_json, print_records, show_table, warn
 from holdfast.core.errors import HoldfastError, Misuse, unknown
 from holdfast.core.rounding import percent, shown
@@ -74,14 +75,17 @@ def show_line(
     *,
     benchmark: str,
     models: Sequence[str],
+    several: SeveralInputs | None = None,
     how: Output,
 ) -> None:
-    """One line or plane, and every model against it."""
+    """One line or plane, and every model against it; `several`: also beside fits on each input alone."""
     line = _line(fitted, request, chosen)
     rows = sorted(placements(line, placed, models=models or None), key=lambda each: -each.beyond)
     if request.beyond is not None:
         rows = [_without_interval(each) for each in rows]
     more = _more(line, fitted, placed, rows, request)
+    if several is not None:
+        add_several(more, several, fitted, placed, benchmark)
     if how.json:
         about = {"benchmark": benchmark, "fit": line.record(), "selection": chosen.record(), **more.record}
         print_json(about | {"models": [_record(each, more) for each in rows]})

@@ -56,7 +56,19 @@ def trend_command(
     ] = None,
     model: Annotated[list[str] | None, typer.Option("--model", help="Show only these models.")] = None,
     by: Annotated[
-        str | None, typer.Option("--by", help="Mean distance from the line per value of this fact, such as type.")
+        str | None,
+        typer.Option("--group", "--by", help="Mean distance from the line per value of this fact, such as type."),
+    ] = None,
+    cut: Annotated[
+        list[str] | None,
+        typer.Option("--cut", help='Only models that pass, for the fit and against it: "imagenet>=5%".'),
+    ] = None,
+    held_out: Annotated[
+        list[str] | None,
+        typer.Option("--held-out", help="Not fitted; how far these models lie from a fit without and with them."),
+    ] = None,
+    facts: Annotated[
+        str | None, typer.Option("--facts", help="A CSV file of facts: a column `model`, and one for each, as group.")
     ] = None,
     baseline: Annotated[
         str | None, typer.Option("--baseline", help="Also show relative robustness: the score minus this model's.")
@@ -83,6 +95,7 @@ def trend_command(
 
     The line is that of the benchmark; models of the store that have its scores are placed against it.
     """
+    from holdfast.cli import multi_id_views
     from holdfast.cli import trend_views as views
     from holdfast.trends.selecting import fit_set
 
@@ -93,9 +106,13 @@ def trend_command(
         return
     ys, xs = _needed(y, "--y"), _needed(x, "--x")
     tables = _tables(kept, benchmark, [*ys, *xs, *([beyond] if beyond else [])])
+    tables = _cut(tables, facts, cut or (), xs)
+    if by:
+        _check_fact(tables.placed, by)
     names = views.settings_matching(tables.fitted.settings, ys)
     _check_shares(tables, [*(names if len(names) == 1 or matrix else ()), *xs])
-    chosen = fit_set(tables.fitted, fit or (), leave_out or (), benchmark=benchmark)
+    apart = [*(leave_out or ()), *(held_out or ())]
+    chosen = fit_set(tables.fitted, fit or (), apart, benchmark=benchmark)
     for note in chosen.notes:
         warn(note)
     if matrix is not None:
@@ -109,12 +126,25 @@ def trend_command(
         from holdfast.core.errors import Misuse
 
         raise Misuse("--threshold goes with --matrix r2", hint='one line takes a cut: --fit "a+b>=110%"')
-    policy = _policy(zero)
+    policy = zero_policy(zero)
+    chooses = (fit or (), leave_out or (), held_out or ())
+    several = multi_id_views.SeveralInputs(names, xs, space or "logit", policy, by or "", *chooses)
+    if len(names) > 1 and len(xs) > 1:
+        _check_shares(tables, names)
+        multi_id_views.show_multi_id(tables.fitted, tables.placed, several, benchmark=benchmark, how=how)
+        return
+    if held_out and len(xs) < 2:
+        from holdfast.core.errors import Misuse
+
+        raise Misuse("--held-out compares fits over several --x", hint="a line alone takes --leave-out")
     if len(names) > 1:
         views.show_lines(tables.scores, tables.fitted, xs, names, space or "logit", policy, chosen, how)
         return
     request = views.TrendRequest(names[0], xs, space or "logit", policy, by=by, baseline=baseline, beyond=beyond)
-    views.show_line(tables.fitted, tables.placed, request, chosen, benchmark=benchmark, models=model or (), how=how)
+    more = several if len(xs) > 1 and beyond is None and policy != "piecewise" else None
+    views.show_line(
+        tables.fitted, tables.placed, request, chosen, benchmark=benchmark, models=model or (), several=more, how=how
+    )
     if not json:
         err.print(f"source: {views.sources(tables.placed, names[0])}", markup=False)
 
@@ -156,6 +186,39 @@ def _tables(store: Store, benchmark: str, needs: Sequence[str]) -> Tables:
     return Tables(scores, table, joined_tables(table, own_models(benchmark, store)))
 
 
+def _cut(tables: Tables, facts: str | None, cuts: Sequence[str], xs: Sequence[str]) -> Tables:
+    """The tables with facts of one's own, without the models that fail a cut."""
+    from dataclasses import replace
+
+    from holdfast.core.errors import Misuse
+    from holdfast.store.model_facts import facts_in
+    from holdfast.trends.selecting import selector
+
+    fitted, placed = tables.fitted, tables.placed
+    if facts is not None:
+        more = facts_in(facts)
+        if not set(more) & set(placed.models):
+            raise Misuse(f"{facts} names none of the models", hint=f"such as `{next(iter(placed.models), '')}`")
+        merged = {model: {**placed.facts.get(model, {}), **more.get(model, {})} for model in placed.models}
+        fitted, placed = replace(fitted, facts=merged), replace(placed, facts=merged)
+    for text in cuts:
+        made = selector(fitted, text)
+        if made.kind != "cut":
+            raise Misuse(f"`{text}` is no cut", hint=f'write a setting and a bound: --cut "{xs[0]}>=5%"')
+        fitted, placed = fitted.where(made.holds), placed.where(selector(placed, text).holds)
+        if not fitted.models:
+            raise Misuse(f"no model passes the cut `{text}`")
+    return tables._replace(fitted=fitted, placed=placed)
+
+
+def _check_fact(table: Table, name: str) -> None:
+    from holdfast.core.errors import unknown
+
+    known = {fact for facts in table.facts.values() for fact, value in facts.items() if value}
+    if name not in known:
+        raise unknown("fact of these models", name, known, otherwise="give facts of your own with --facts FILE")
+
+
 def _check_shares(tables: Tables, settings: Sequence[str]) -> None:
     from holdfast.core.errors import Misuse, unknown
 
@@ -167,7 +230,8 @@ def _check_shares(tables: Tables, settings: Sequence[str]) -> None:
             raise Misuse(f"`{setting}` is no share but in {unit}", hint="a trend relates accuracies")
 
 
-def _policy(zero: str | None) -> ZeroPolicy | None:
+def zero_policy(zero: str | None) -> ZeroPolicy | None:
+    """What --zero says."""
     from holdfast.core.errors import Misuse
 
     policies: dict[str | None, ZeroPolicy | None] = {

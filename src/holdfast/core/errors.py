@@ -26,6 +26,10 @@ class Misuse(HoldfastError):  # noqa: N818 - the word of the design: exit 2 is m
     exit_code = 2
 
 
+class NoLabels(Misuse):
+    """What was asked for needs labels, and the data has none."""
+
+
 class Absent(HoldfastError):  # noqa: N818 - says what is the matter
     """Data or weights that are not on this machine; `hint` says how to get them. The rest of a suite goes on."""
 
@@ -44,7 +48,10 @@ class HoldfastWarning(UserWarning):
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str | None:
     """A hint naming the closest known words, or None when nothing is close."""
-    close = difflib.get_close_matches(wrong, list(known), n=3, cutoff=0.5)
+    known = list(known)
+    if wrong.lower() in known and wrong not in known:  # `PGD-Linf`
+        return f"did you mean `{wrong.lower()}`?"
+    close = difflib.get_close_matches(wrong, known, n=3, cutoff=0.5)
     likeness = [difflib.SequenceMatcher(a=wrong, b=name).ratio() for name in close]
     close = [name for name, alike in zip(close, likeness, strict=True) if alike > likeness[0] - 0.05]
     return "did you mean " + " or ".join(f"`{name}`" for name in close) + "?" if close else None

@@ -5,12 +5,29 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from holdfast.core.errors import Misuse
+from holdfast.core.errors import HoldfastError, Misuse
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Merge = Literal["max", "sum"]
 OTHER = "something else"
+NO_LABEL = -1  # every label of a dataset without labels; rows have none in its place
+
+
+def is_labelled(labels: NDArray[np.int64]) -> bool:
+    """Whether these are labels; a dataset has them for every sample or for none."""
+    return not len(labels) or bool(labels[0] != NO_LABEL)
+
+
+def no_labels(count: int) -> NDArray[np.int64]:
+    """What stands for the labels of so many samples that have none."""
+    import numpy as np
+
+    return np.full(count, NO_LABEL, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +86,55 @@ class LabelMap:
             if answer in group:
                 return label
         return len(self.groups) if self.other else None
+
+
+@dataclass(frozen=True, slots=True)
+class LabelMapChoice:
+    """A label map for each number of classes that a model may have: the model's card picks one.
+
+    So models of CIFAR-10's ten classes and of ImageNet's 1,000 answer for one dataset, and stand in one column. `sides`
+    are the sides of the images that models of each map are given where their card says none, None for the dataset's.
+    """
+
+    words: str
+    maps: tuple[LabelMap, ...]
+    sides: tuple[int | None, ...] = ()
+
+    def __post_init__(self) -> None:
+        heads = [each.known for each in self.maps]
+        assert None not in heads, "each map is for one number of classes"
+        assert len(set(heads)) == len(heads) > 0, "one map for each number of classes"
+        assert len({each.classes for each in self.maps}) == 1, "every map gives the classes of the dataset"
+        assert len(self.sides) in (0, len(self.maps)), "a side for each map, or none"
+
+    def of(self, known: int) -> LabelMap:
+        """The map for a model of so many classes."""
+        for each in self.maps:
+            if each.known == known:
+                return each
+        heads = " or ".join(f"{each.known:,}" for each in self.maps)
+        raise HoldfastError(
+            f"a model of {known:,} classes has no label map here: {self.words}",
+            hint=f"choose a model of {heads} classes, or another way to answer: `answers=…` of the dataset",
+        )
+
+    def side(self, known: int) -> int | None:
+        """The side of the images that a model of so many classes is given where its card says none."""
+        heads = {each.known: side for each, side in zip(self.maps, self.sides, strict=False)}
+        return heads.get(known)
+
+    @property
+    def classes(self) -> int:
+        """How many answers there are."""
+        return self.maps[0].classes
+
+
+def by_model(own: int, other: LabelMap, *, words: str, side: int | None = None) -> LabelMapChoice:
+    """Models of the dataset's `own` classes answer with them, at `side` where their card says none; others by a map."""
+    same = whole(own, words=f"the model's own {own} classes")
+    if other.known == own:
+        return LabelMapChoice(words, (other,))
+    return LabelMapChoice(words, (same, other), (side, None))
 
 
 def whole(known: int, *, words: str) -> LabelMap:

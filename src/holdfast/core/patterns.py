@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from holdfast.core.errors import Misuse
-from holdfast.core.values import MOST_LETTERS, depths, shortened
+from holdfast.core.values import CLOSE, MOST_LETTERS, OPEN, depths, shortened
 
 Lists = Mapping[str, Sequence[str]]
 MOST_TEXTS = 20_000  # that the patterns of one suite or command stand for
@@ -80,11 +80,15 @@ class Patterns:
 
 
 def _alternatives(pattern: str, start: int) -> tuple[list[str], int]:
-    """What stands between the commas of the brace that opens at `start`, and where it closes."""
-    options, begun = [], start + 1
+    """What stands between the commas of the brace that opens at `start`, and where it closes.
+
+    A comma inside brackets belongs to what they hold: `{mix:[a,b],c}` has two alternatives. A bracket that does not
+    close before the brace does is a letter like any other.
+    """
+    options, begun, held = [], start + 1, _bracketed(pattern, start)
     letters = map(pattern.__getitem__, range(start, len(pattern)))
     for i, depth in enumerate(depths(letters, opening="{", closing="}", quote=""), start):
-        if depth == 0 or (depth == 1 and pattern[i] == ","):
+        if depth == 0 or (depth == 1 and pattern[i] == "," and i not in held):
             options.append(pattern[begun:i].strip())
             begun = i + 1
         if depth == 0:
@@ -92,6 +96,32 @@ def _alternatives(pattern: str, start: int) -> tuple[list[str], int]:
         if (depth or 0) > MOST_BRACES:
             raise Misuse(f"more than {MOST_BRACES} braces inside each other in `{shortened(pattern)}`")
     raise Misuse(f"a brace is opened but not closed in `{shortened(pattern, 200)}`")
+
+
+def _bracketed(pattern: str, start: int) -> set[int]:
+    """Where the commas are, from `start` on, that stand inside a bracket of the same brace."""
+    held: set[int] = set()
+    levels: list[tuple[list[str], list[int]]] = []  # per brace: brackets that are open, commas inside them
+    for i in range(start, len(pattern)):
+        letter = pattern[i]
+        if letter == "{":
+            levels.append(([], []))
+        elif letter == "}":
+            levels.pop()
+            if not levels:
+                break
+        elif letter in OPEN:
+            levels[-1][0].append(CLOSE[OPEN.index(letter)])
+        elif letter in CLOSE and letter in levels[-1][0]:
+            brackets, commas = levels[-1]
+            while brackets.pop() != letter:
+                pass
+            if not brackets:
+                held.update(commas)
+                commas.clear()
+        elif letter == "," and levels[-1][0]:
+            levels[-1][1].append(i)
+    return held
 
 
 def _unopened(text: str, pattern: str) -> str:

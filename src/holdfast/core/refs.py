@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from holdfast.core.errors import Misuse
 from holdfast.core.values import KEYWORD, Value, parse_value, shortened, split, value_text
 
 Args = tuple[tuple[str, Value], ...]
+NOT_IN_NAMES = '+:,=()[]{}"\\'  # what refs and scenarios are written with
+MOST_NAME = 80  # letters
 TELLING = ("severity", "radius")  # always in the text: a reader should not have to know the default
 
 
@@ -31,7 +33,10 @@ class Parsed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A named component with all its arguments; equal refs do equal things."""
+    """A named component with all its arguments; equal refs do equal things.
+
+    `alias` is the short name that a user gave it: tables and messages show it, keys and footers do not.
+    """
 
     kind: str
     name: str
@@ -39,8 +44,14 @@ class Ref:
     version: int
     positional: int = 0
     shown: frozenset[str] = field(default=frozenset(), compare=False)
+    alias: str = field(default="", compare=False)
 
     def __str__(self) -> str:
+        return self.alias or self.plain
+
+    @property
+    def plain(self) -> str:
+        """The text without arguments at their default, whatever name the ref has."""
         return self._text(tuple(arg for arg in self.args if arg[0] in self.shown))
 
     @property
@@ -77,6 +88,10 @@ class Scenario:
         return "+".join(map(str, self.parts))
 
     @property
+    def plain(self) -> str:
+        return "+".join(part.plain for part in self.parts)
+
+    @property
     def parts(self) -> tuple[Ref, ...]:
         return (self.dataset, *self.changes)
 
@@ -95,7 +110,9 @@ class Run:
 
     `weights` and `data` are digests of what the refs pointed to, so that new weights under an old path are a new run.
     `answers` is a digest of the label map, where there is one, and `behaviour` names how a model answers that can
-    change without its weights. `samples` is how many of the keyed, stratified order were asked for (None: all);
+    change without its weights. `logits` is `all` where rows keep every logit that they would not keep otherwise.
+    `sources` names what changes took from outside, such as photographs, where that is not what comes with the package.
+    `samples` is how many of the keyed, stratified order were asked for (None: all);
     `precision` is the half-width of the interval at which the run may stop.
     """
 
@@ -108,12 +125,15 @@ class Run:
     data: str = ""
     answers: str = ""
     behaviour: str = ""
+    logits: str = ""
+    sources: str = ""
 
     @property
     def family(self) -> str:
         """The same for every choice of samples: rows of one family may stand in for each other."""
         scenario = [part.identity for part in self.scenario.parts]
-        more = [self.answers, self.behaviour] if self.answers or self.behaviour else []
+        late = [f"{name} {text}" for name, text in (("logits", self.logits), ("sources", self.sources)) if text]
+        more = [self.answers, self.behaviour, *late] if self.answers or self.behaviour or late else []
         return digest([self.model.identity, self.weights, scenario, self.data, self.seed, *more])
 
     @property
@@ -151,6 +171,35 @@ def parse_ref(text: str) -> Parsed:
         else:
             positional.append(parse_value(item))
     return Parsed(name, tuple(positional), keywords)
+
+
+def named_ref(ref: Ref, name: str) -> Ref:
+    """The ref under a short name."""
+    return replace(ref, alias=checked_name(name))
+
+
+def split_name(text: str) -> tuple[str, str]:
+    """`mine=python:nets:make` as its name and its ref; the name is empty where there is none."""
+    before, equals, rest = text.partition("=")
+    if not equals or ":" in before or "+" in before or "," in before:
+        return "", text
+    return checked_name(before.strip()), rest
+
+
+def checked_name(name: str) -> str:
+    """A short name for a model or a dataset; refused where it could be taken for a ref, or cannot be shown."""
+    odd = sorted(set(name) & set(NOT_IN_NAMES))
+    if name != name.strip() or not name or not name.isprintable() or len(name) > MOST_NAME:
+        raise Misuse(
+            f"`{shortened(name)!r}` cannot be a name".replace("`'", "`").replace("'`", "`"),
+            hint=f"a name is one line of at most {MOST_NAME} letters, without blanks at its ends",
+        )
+    if odd:
+        listed = " ".join(odd)
+        raise Misuse(
+            f"`{shortened(name)}` cannot be a name: it has {listed}", hint=f"a name has none of {NOT_IN_NAMES}"
+        )
+    return name
 
 
 def digest(thing: object) -> str:

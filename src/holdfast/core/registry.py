@@ -13,13 +13,15 @@ import pkgutil
 import types
 import typing
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from holdfast.core.config import FILE, parsed_name, read_config
 from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse, did_you_mean, unknown
-from holdfast.core.refs import TELLING, Parsed, Ref, Scenario, parse_ref
+from holdfast.core.other_words import attack_of_others, of_another_kind, parameter_of_others
+from holdfast.core.refs import TELLING, Parsed, Ref, Scenario, named_ref, parse_ref, split_name
 from holdfast.core.values import Value, shortened, split, value_text
 
 HOMES = {
@@ -32,6 +34,7 @@ HOMES = {
     "recipe": "holdfast.training",
 }
 CHANGES = ("corruption", "attack")
+NAMED = ("model", "dataset")  # what may be given a short name
 ALSO = {"metric": ("holdfast.trends",)}  # further homes of a kind: scores over many models
 ENTRY_POINTS = "holdfast"
 PLUGIN_FOLDERS = "HOLDFAST_PLUGINS"
@@ -114,16 +117,48 @@ class Registry:
         return known[name]
 
     def bind(self, kind: str, text: str) -> Ref:
-        """The ref that a text stands for, with every default bound in."""
+        """The ref that a text stands for, with every default bound in.
+
+        A model or dataset may be given a name, `mine=python:nets:make`, or be named by one of holdfast.toml.
+        """
+        name, text = split_name(text) if kind in NAMED else ("", text)
         parsed = parse_ref(text)
-        return _bound(self.entry(kind, parsed.name), parsed)
+        named = read_config().names(kind)
+        if parsed.name in named and not name:
+            if parsed.positional or parsed.keywords:
+                problem = f"`{parsed.name}` is a name of {FILE} and takes no arguments"
+                raise Misuse(problem, hint=f"it stands for `{named[parsed.name]}`: change that")
+            name, parsed = parsed.name, parsed_name(parsed.name, named[parsed.name])
+        if parsed.name not in self.entries(kind):
+            if name and name not in named:
+                problem = (
+                    f"no {kind} named `{shortened(parsed.name)}`, which `{shortened(f'{name}={text}')}` gives a name to"
+                )
+                raise Misuse(problem, hint="a comma inside braces parts alternatives: is this an argument?")
+            raise self._unknown(kind, parsed.name, [*self.entries(kind), *named])
+        bound = _bound(self.entry(kind, parsed.name), parsed)
+        if not name:
+            return bound
+        if name in self.entries(kind):
+            raise Misuse(f"`{name}` is a {kind} that holdfast has", hint="choose another name for yours")
+        return named_ref(bound, name)
+
+    def _unknown(self, kind: str, name: str, known: Iterable[str]) -> Misuse:
+        """The error for a name that is no component of this kind; says so where it is one of another."""
+        others = [other for other in ("dataset", "model", *CHANGES) if other != kind and name in self.entries(other)]
+        return of_another_kind(kind, others[0], name) if others else unknown(kind, shortened(name), known)
 
     def bind_change(self, text: str) -> Ref:
         """A corruption or an attack, whichever has that name."""
         parsed = parse_ref(text)
         known = {name: entry for kind in CHANGES for name, entry in self.entries(kind).items()}
         if parsed.name not in known:
-            raise unknown("corruption or attack", shortened(parsed.name), known)
+            if parsed.name in self.entries("dataset"):
+                raise of_another_kind("change", "dataset", parsed.name)
+            theirs = attack_of_others(parsed.name)
+            if theirs is not None and parsed.name.lower() not in (parsed.name, *known):
+                raise Misuse(f"no corruption or attack named `{shortened(parsed.name)}`", hint=theirs)
+            raise unknown("corruption or attack", shortened(parsed.name), known, otherwise=theirs)
         return _bound(known[parsed.name], parsed)
 
     def scenario(self, text: str) -> Scenario:
@@ -247,7 +282,8 @@ def _bound(entry: Component, parsed: Parsed) -> Ref:
     given = dict(zip(nameless, parsed.positional, strict=False))
     for name, value in parsed.keywords.items():
         if name not in parameters:
-            hint = did_you_mean(name, parameters) or _usage(entry)
+            ours = parameter_of_others(name, parameters)
+            hint = f"here it is `{ours}`: {_usage(entry)}" if ours else did_you_mean(name, parameters) or _usage(entry)
             raise Misuse(f"`{entry.name}` has no parameter `{shortened(name)}`", hint=hint)
         if name in given:
             raise Misuse(f"`{name}` is given twice in `{entry.name}`")

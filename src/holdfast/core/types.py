@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
-from holdfast.core.labels import LabelMap
+from holdfast.core.labels import LabelMap, LabelMapChoice
 from holdfast.core.rounding import percent
 
 if TYPE_CHECKING:
@@ -38,6 +38,9 @@ class Score:
         return f"{value} % [{low}, {high}]" if self.has_interval else f"{value} %"
 
 
+NO_LABELS = "no labels"  # what tables show in the place of an accuracy
+
+
 def without_interval(value: float, n: int, why: str) -> Score:
     """A number for which there is no interval that covers as often as it says."""
     return Score(value, math.nan, math.nan, n, why)
@@ -56,8 +59,8 @@ class Flag:
 class DatasetCard:
     """What is known about a dataset. `classes` in label order; `fingerprint` changes with the content.
 
-    `answers` says how a model's classes answer for these (None: they are the same); `reference` is the scenario of the
-    set without the shift, to compare with.
+    `answers` says how a model's classes answer for these, one map or one by the model's card (None: they are the same);
+    `reference` is the scenario of the set without the shift, to compare with.
     """
 
     name: str
@@ -67,7 +70,7 @@ class DatasetCard:
     fingerprint: str
     licence: str = ""
     source: str = ""
-    answers: LabelMap | None = None
+    answers: LabelMap | LabelMapChoice | None = None
     reference: str = ""
 
 
@@ -80,7 +83,10 @@ class Images(NamedTuple):
 
 @runtime_checkable
 class Dataset(Protocol):
-    """Labelled images with ids that never change: the same file or row has the same id on every machine."""
+    """Labelled images with ids that never change: the same file or row has the same id on every machine.
+
+    Where nobody labelled them every label is `labels.NO_LABEL`, and the card names no classes.
+    """
 
     card: DatasetCard
     ids: Sequence[str]
@@ -91,7 +97,12 @@ class Dataset(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """What is known about a classifier. `threats` are the attacks it was trained on, as refs."""
+    """What is known about a classifier. `threats` are the attacks it was trained on, as refs.
+
+    `size` is the side of the images it takes; in its own evaluation their shorter side becomes `resize` first, and the
+    centre is cropped. `kind` says how it was made (standard, zero-shot, fine-tuned), `group` which models it is
+    compared with as one: both are facts to choose models by and to part them, and change no run.
+    """
 
     name: str
     source: str
@@ -106,6 +117,9 @@ class ModelCard:
     licence: str = ""
     notes: str = ""
     differentiable: bool = True
+    resize: int | None = None
+    kind: str = ""
+    group: str = ""
 
 
 @runtime_checkable

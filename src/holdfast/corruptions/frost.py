@@ -11,7 +11,7 @@ from torch import Tensor
 from holdfast.core.noise import Noise
 from holdfast.corruptions.colour import COLOUR, luma
 from holdfast.corruptions.ladder import LEVELS, Level, corruption
-from holdfast.corruptions.photographs import frosts
+from holdfast.corruptions.photographs import frosts, photographs_digest
 
 SMALL = 64  # pixels: for images up to this side the photographs are shrunk first, to a fifth
 ROOM = 1.1  # how much larger than the image a photograph is made that is not
@@ -41,6 +41,11 @@ class Frost:
     @property
     def facts(self) -> dict[str, str]:
         return {"frost": frosts("cpu").words}
+
+    @property
+    def source_in_key(self) -> str:
+        """Names the photographs, by their content; nothing where frost is drawn."""
+        return photographs_digest()
 
     def draw(self, images: Tensor, level: Level, noise: Noise) -> Rime:
         assert isinstance(level, tuple)

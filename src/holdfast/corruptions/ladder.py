@@ -38,7 +38,8 @@ Quantise = Literal["round", "truncate", "off"]
 class Renderer(Protocol):
     """How a corruption draws its parameters and applies them; `level` is its rung of the ladder.
 
-    It may have `facts`, provenance in words, and `at_once`, how many numbers of images a CPU takes at a time.
+    It may have `facts`, provenance in words, `at_once`, how many numbers of images a CPU takes at a time, and
+    `source_in_key`, which names what it takes from outside the package.
     """
 
     def draw(self, images: Tensor, level: Level, noise: Noise) -> Any: ...
@@ -61,6 +62,11 @@ class Corruption:
         rungs = len(self.ladders["cifar"])
         if not 1 <= self.severity <= rungs:
             raise Misuse(f"`severity` of `{self.name}` must be 1 to {rungs}, got {self.severity}")
+
+    @property
+    def source_in_key(self) -> str:
+        """What the renderer takes from outside the package, where rows depend on it."""
+        return str(getattr(self.renderer, "source_in_key", ""))
 
     @property
     def cost(self) -> Cost:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib.util
 from pathlib import Path
 from typing import NamedTuple
@@ -39,6 +40,16 @@ def frosts(device: str) -> Frosts:
         with Image.open(folder / name) as file:
             pictures.append(torch.from_numpy(np.array(file.convert("RGB"))).permute(2, 0, 1).contiguous().to(device))
     return Frosts(tuple(pictures), "photographs of `imagecorruptions`")
+
+
+@functools.cache
+def photographs_digest() -> str:
+    """A digest of the photographs; nothing where there are none."""
+    folder = installed()
+    if folder is None:
+        return ""
+    content = b"".join((folder / name).read_bytes() for name in NAMES)
+    return f"photographs {hashlib.sha256(content).hexdigest()[:12]}"
 
 
 def installed() -> Path | None:

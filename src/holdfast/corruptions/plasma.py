@@ -8,11 +8,12 @@ from torch import Tensor
 FLAT = 1e-12
 
 
-def plasma(wibble: Tensor, *, decay: float) -> Tensor:
+def plasma(wibble: Tensor, *, decay: float, away: int = 1) -> Tensor:
     """Fields (n, side, side) in which every point is the mean of four nearby ones plus its own `wibble`.
 
     `wibble` has the same shape, `side` a power of two; that of the first point, where the field is zero, has no effect.
     From one level, of half the spacing, to the next the wibbles count `decay` times less. The field is linear in them.
+    `away`: how many cells off one of two opposite neighbours is taken from; the next cell unless a source errs.
     """
     side = wibble.shape[-1]
     assert wibble.shape[-2:] == (side, side), f"a plasma is square, got {tuple(wibble.shape)}"
@@ -22,8 +23,8 @@ def plasma(wibble: Tensor, *, decay: float) -> Tensor:
         half = spacing // 2
         right, below = field + field.roll(-1, dims=2), field + field.roll(-1, dims=1)
         middle = (right + right.roll(-1, dims=1)) / 4 + weight * wibble[:, half::spacing, half::spacing]
-        across = (right + middle + middle.roll(1, dims=1)) / 4 + weight * wibble[:, ::spacing, half::spacing]
-        down = (below + middle + middle.roll(1, dims=2)) / 4 + weight * wibble[:, half::spacing, ::spacing]
+        across = (right + middle + middle.roll(away, dims=1)) / 4 + weight * wibble[:, ::spacing, half::spacing]
+        down = (below + middle + middle.roll(away, dims=2)) / 4 + weight * wibble[:, half::spacing, ::spacing]
         even = torch.stack((field, across), dim=-1).flatten(2)
         odd = torch.stack((down, middle), dim=-1).flatten(2)
         field = torch.stack((even, odd), dim=2).flatten(1, 2)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from holdfast.core.damage import DAMAGED
 from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.labels import no_labels
 from holdfast.core.registry import register
 from holdfast.datasets.in_memory import InMemory, Pixels, in_memory, numbered
 from holdfast.datasets.label_maps import MOST_CLASSES, map_labels
@@ -24,37 +25,41 @@ CHANNELS = (1, 3)
 MOST_PACKED, SPARE = 1100, 1 << 16  # deflate makes 1,032 bytes of one at most
 
 
-@register("dataset", "arrays", tags=("yours",), later=("answers",))
+@register("dataset", "arrays", tags=("yours",), later=("answers", "labels"))
 def arrays(
     path: str,
     *,
     layout: Literal["auto", "nhwc", "nchw"] = "auto",
     answers: int | str | tuple[int | str, ...] | None = None,
+    labels: Literal["array"] | None = "array",
 ) -> InMemory:
     """Your own arrays: `x.npz` with images and labels, or a folder with images.npy and labels.npy.
 
     Images are uint8, or floats in [0, 1]; NHWC, NCHW or NHW. Optional arrays `ids` and `classes` name the samples and
     the labels; otherwise an id is the position. Also read: `fog.npy` with `labels.npy` beside it (the files of
     CIFAR-10-C), and the stem of `test-images.npy` and `test-labels.npy`. `answers=1000` says that labels are the class
-    numbers of a model of 1,000 classes; it also takes what `folder` takes.
+    numbers of a model of 1,000 classes; it also takes what `folder` takes. `labels=none` reads no labels.
     """
     file = Path(path).expanduser()
     content = _read(file)
-    for needed in ("images", "labels"):
+    is_labelled = labels is not None
+    if answers is not None and not is_labelled:
+        raise Misuse("`answers` says what labels mean, and `labels=none` takes none", hint="leave one of them out")
+    for needed in ("images", "labels") if is_labelled else ("images",):
         if needed not in content:
-            raise HoldfastError(
-                f"{file} has no {needed}", hint=f"name that array {' or '.join(f'`{n}`' for n in NAMES[needed])}"
-            )
+            way = "; where nobody labelled the images: `labels=none`" if needed == "labels" else ""
+            names = " or ".join(f"`{name}`" for name in NAMES[needed])
+            raise HoldfastError(f"{file} has no {needed}", hint=f"name that array {names}{way}")
     pixels = channels_first(content["images"], layout, file)
-    labels = whole_labels(content["labels"], file)
+    numbers = whole_labels(content["labels"], file) if is_labelled else no_labels(len(pixels))
     classes = _words(content["classes"], "classes", file) if "classes" in content else None
     ids = _words(content["ids"], "ids", file) if "ids" in content else None
     dataset = in_memory(
         file.stem if file.suffix in (".npz", ".npy") else file.resolve().name,
         pixels,
-        labels,
+        numbers,
         ids=ids or numbered(range(len(pixels)), width=len(str(max(0, len(pixels) - 1)))),
-        classes=classes or numbered(range(int(labels.max(initial=0)) + 1), width=1),
+        classes=(classes or numbered(range(int(numbers.max(initial=0)) + 1), width=1)) if is_labelled else (),
         source=str(file),
     )
     known = map_labels(dataset.labels, dataset.card.classes, answers, str(file))

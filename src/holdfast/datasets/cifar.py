@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.labels import LabelMap
+from holdfast.core.labels import LabelMap, LabelMapChoice, by_model
 from holdfast.core.registry import register
 from holdfast.datasets.arrays import channels_first, load_npz, whole_labels
 from holdfast.datasets.downloads import Mirror, form, register_download
@@ -30,7 +30,7 @@ CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "hors
 SOURCE = "https://www.cs.toronto.edu/~kriz/cifar.html"
 BATCHES = {"test": ("test_batch",), "train": tuple(f"data_batch_{number}" for number in range(1, 6))}
 SIDE = 32
-CifarClassMap = Literal["cifar10", "imagenet"]
+CifarClassMap = Literal["cifar10", "imagenet", "model"]
 
 PICKLES = form(
     {
@@ -79,6 +79,7 @@ def cifar10(*, split: Literal["test", "train"] = "test", answers: CifarClassMap 
     """CIFAR-10: ten kinds of animal and vehicle, 32x32 in colour, 10,000 to test and 50,000 to train.
 
     `answers=imagenet` is for models of ImageNet's 1,000 classes: those that CINIC-10 maps to a class answer for it.
+    `answers=model` takes either kind by the number of classes on the model's card, so that both stand in one column.
     """
     read, files = _first_form(split)
     images, labels = cached(split, files, lambda: read(files, split), folder=CIFAR10.folder / "decoded")
@@ -110,8 +111,12 @@ def cifar_set(
     return dataset
 
 
-def cifar_label_map(answers: CifarClassMap) -> LabelMap | None:
-    return imagenet_label_map("cifar10", "subset") if answers == "imagenet" else None
+def cifar_label_map(answers: CifarClassMap) -> LabelMap | LabelMapChoice | None:
+    if answers == "cifar10":
+        return None
+    by_group = imagenet_label_map("cifar10", "subset")
+    words = "ten classes of CIFAR-10 as they are, ImageNet's 1,000 by the classes that CINIC-10 maps to them"
+    return by_group if answers == "imagenet" else by_model(len(CLASSES), by_group, words=words)
 
 
 def cifar_reference(answers: CifarClassMap) -> str:

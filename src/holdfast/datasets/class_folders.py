@@ -14,6 +14,7 @@ import numpy as np
 
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.types import DatasetCard
+from holdfast.datasets.decoded_cache import file_stamp, path_stamp
 from holdfast.datasets.downloads import Download
 from holdfast.datasets.folder import image_files, spelled
 from holdfast.datasets.image_files import SUFFIXES, Framing, ImageFiles, Opened, listing_digest
@@ -34,6 +35,15 @@ class TarMember(NamedTuple):
             file.seek(self.start)
             return io.BytesIO(file.read(self.length))
 
+    def stamp(self) -> int:
+        """Stands for the file as it is: its place in the tar, and the tar's last change."""
+        try:
+            about = self.archive.stat()
+        except OSError:
+            return 0
+        member = str(self.archive.absolute()), self.start, self.length
+        return file_stamp((*member, about.st_size, about.st_mtime_ns), about.st_mtime)
+
 
 class ImageFile(NamedTuple):
     """An image file by the name of its folder and its own; `folder` is empty where files are in no folder."""
@@ -49,6 +59,9 @@ class ImageFile(NamedTuple):
 
     def opened(self) -> Opened:
         return self.where.opened() if isinstance(self.where, TarMember) else self.where
+
+    def stamp(self) -> int:
+        return self.where.stamp() if isinstance(self.where, TarMember) else path_stamp(self.where)
 
 
 def image_files_in(path: Path, inside: str = "") -> list[ImageFile]:
@@ -197,7 +210,8 @@ def dataset_of(
     """The dataset of these files; its card gets the fingerprint of ids, labels and sizes in bytes."""
     facts = zip(ids, labels, (file.size for file in files), strict=True)
     card = replace(card, fingerprint=listing_digest(facts))
-    return ImageFiles(card, tuple(ids), np.asarray(labels, dtype=np.int64), lambda i: files[i].opened(), framing)
+    kept = np.asarray(labels, dtype=np.int64)
+    return ImageFiles(card, tuple(ids), kept, lambda i: files[i].opened(), framing, lambda i: files[i].stamp())
 
 
 def selected_by_file(files: Sequence[ImageFile], file: Path, path: Path) -> list[ImageFile]:

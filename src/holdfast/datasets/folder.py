@@ -9,10 +9,12 @@ from typing import Literal
 import numpy as np
 
 from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.labels import no_labels
 from holdfast.core.registry import register
 from holdfast.core.types import DatasetCard
 from holdfast.datasets.image_files import (
     SUFFIXES,
+    Framing,
     ImageFiles,
     framing_of,
     image_size,
@@ -22,7 +24,7 @@ from holdfast.datasets.in_memory import first_duplicate
 from holdfast.datasets.label_maps import map_labels
 
 
-@register("dataset", "folder", tags=("yours",), later=("answers",))
+@register("dataset", "folder", tags=("yours",), later=("answers", "labels"))
 def folder(
     path: str,
     *,
@@ -30,16 +32,21 @@ def folder(
     resize: int | None = None,
     channels: Literal[1, 3] = 3,
     answers: int | str | tuple[int | str, ...] | None = None,
+    labels: Literal["folders"] | None = "folders",
 ) -> ImageFiles:
     """Your own images: a folder with one folder of JPEG, PNG, WebP or BMP files per class.
 
     Sorted folder names are the labels, ids are `class/name.jpg`. The shorter side becomes `resize` (default: `size`),
     then the centre square of side `size` is taken; without `size` every image must have one size already. `answers`
     says which classes of a model answer for the folders: `imagenet` by wnid or name, a list of names or numbers, or a
-    file of them.
+    file of them. `labels=none` takes every image in the folder and in folders inside it, without labels; ids are paths.
     """
     root = Path(path).expanduser()
     framing = framing_of(channels, size, resize)
+    if labels is None:
+        if answers is not None:
+            raise Misuse("`answers` says what labels mean, and `labels=none` takes none", hint="leave one of them out")
+        return _without_labels(root, framing, path)
     classes = _class_folders(root)
     files = {name: image_files(folder_path) for name, folder_path in classes.items()}
     empty = [name for name, images in files.items() if not images]
@@ -50,7 +57,7 @@ def folder(
     twice = first_duplicate(ids)
     if twice is not None:
         raise HoldfastError(f"two files of {root} have the id `{twice}`", hint="rename one of them")
-    labels = np.repeat(np.arange(len(files), dtype=np.int64), [len(images) for images in files.values()])
+    numbers = np.repeat(np.arange(len(files), dtype=np.int64), [len(images) for images in files.values()])
     card = DatasetCard(
         name=root.resolve().name,
         classes=tuple(classes),
@@ -59,16 +66,43 @@ def folder(
         fingerprint=listing_digest((name, file.stat().st_size) for name, file in zip(ids, listed, strict=True)),
         source=str(root),
     )
-    known = map_labels(labels, card.classes, answers, str(root))
+    known = map_labels(numbers, card.classes, answers, str(root))
     return ImageFiles(known.on_card(card), ids, known.labels, listed.__getitem__, framing)
 
 
-def _class_folders(root: Path) -> dict[str, Path]:
+def _without_labels(root: Path, framing: Framing, path: str) -> ImageFiles:
+    """Every image under a folder, whose folders say nothing."""
+    _refuse_other(root, "give a folder that holds images")
+    inside = (file for file in root.rglob("*") if not any(part[0] == "." for part in file.relative_to(root).parts))
+    images = [file for file in inside if file.suffix.lower() in SUFFIXES and not file.is_dir()]
+    named = {spelled(file.relative_to(root).as_posix(), root): file for file in images}
+    if not named:
+        raise HoldfastError(f"no images in {root}", hint=f"files end in {', '.join(SUFFIXES)}")
+    if len(named) < len(images):
+        raise HoldfastError(f"two files of {root} differ in how accents are written alone", hint="rename one")
+    ids = tuple(sorted(named))
+    listed = tuple(named[name] for name in ids)
+    card = DatasetCard(
+        name=root.resolve().name,
+        classes=(),
+        channels=framing.channels,
+        size=image_size(framing, ids, listed.__getitem__, ref="folder", path=path),
+        fingerprint=listing_digest((name, file.stat().st_size) for name, file in zip(ids, listed, strict=True)),
+        source=str(root),
+    )
+    return ImageFiles(card, ids, no_labels(len(ids)), listed.__getitem__, framing)
+
+
+def _refuse_other(root: Path, hint: str) -> None:
     if not root.exists():
-        raise Misuse(f"there is no folder {root}", hint="give a folder that holds one folder of images per class")
+        raise Misuse(f"there is no folder {root}", hint=hint)
     if not root.is_dir():
         other = "read arrays with `arrays:PATH`" if root.suffix in (".npz", ".npy") else "give a folder"
         raise Misuse(f"{root} is a file, not a folder", hint=other)
+
+
+def _class_folders(root: Path) -> dict[str, Path]:
+    _refuse_other(root, "give a folder that holds one folder of images per class")
     folders = {
         spelled(folder_path.name, root): folder_path
         for folder_path in root.iterdir()
@@ -76,7 +110,9 @@ def _class_folders(root: Path) -> dict[str, Path]:
     }
     if not folders:
         raise HoldfastError(
-            f"no class folders in {root}", hint="put the images of each class into a folder named after the class"
+            f"no class folders in {root}",
+            hint="put the images of each class into a folder named after the class; where nobody labelled them, "
+            "`labels=none` takes them for `predict` and `agree`",
         )
     return dict(sorted(folders.items()))
 

@@ -50,7 +50,7 @@ def hf(
     channels: Literal[1, 3] = 3,
     answers: int | str | tuple[int | str, ...] | None = None,
 ) -> ImageFiles:
-    """A Hugging Face dataset of labelled images, by its name, or a folder of its Parquet files.
+    """A Hugging Face dataset of labelled images, by its name, or a folder: of its Parquet files, or of `save_to_disk`.
 
     `hf:uoft-cs/cifar10,image=img` needs `pip install datasets`; `hf:/data/cifar10,split=test` reads
     `test-*.parquet` there, in `data/` or in `config/`, without it, and keeps a copy that can be mapped under the data
@@ -61,7 +61,9 @@ def hf(
     framing = framing_of(channels, size, resize)
     folder = Path(name).expanduser()
     names = (image, label, identity)
-    if folder.is_dir():
+    if folder.is_dir() and (saved := saved_split(folder, split)) is not None:
+        columns = _from_saved(saved, names)
+    elif folder.is_dir():
         columns = _from_folder(folder, split, config, names)
     elif name.startswith(("/", ".", "~")):
         raise Misuse(f"there is no folder {folder}", hint="give a folder of Parquet files, or the name of a dataset")
@@ -155,6 +157,49 @@ def _from_folder(folder: Path, split: str, config: str, names: tuple[str, str, s
         known.column(label).to_pylist(),
         _class_names(schema.metadata, label),
         [str(value) for value in known.column(identity).to_pylist()] if identity else None,
+        lambda row: pictures[row].as_py(),
+        " ".join(str(file.stat().st_size) for file in files),
+    )
+
+
+def saved_split(folder: Path, split: str) -> Path | None:
+    """The folder that `save_to_disk` wrote a split to; None where it did not write this folder."""
+    if (folder / "state.json").is_file():
+        return folder
+    splits = sorted(each.parent.name for each in folder.glob("*/state.json"))
+    if not splits:
+        return None
+    if split not in splits:
+        raise unknown(f"split of {folder}", split, splits)
+    return folder / split
+
+
+def _from_saved(folder: Path, names: tuple[str, str, str]) -> Columns:
+    """A split as `save_to_disk` writes it: Arrow streams, mapped, and the features beside them."""
+    import pyarrow as pa
+
+    image, label, identity = names
+    try:
+        listed = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+        files = [folder / each["filename"] for each in listed["_data_files"]]
+        if listed.get("_indices_files") or listed.get("_indices_data_files"):
+            hint = "`dataset.flatten_indices()` before `save_to_disk` writes the rows themselves"
+            raise HoldfastError(f"{folder} holds a selection of another dataset's rows", hint=hint)
+        tables = [pa.ipc.open_stream(pa.memory_map(str(file))).read_all() for file in files]
+        table = pa.concat_tables(tables)
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as problem:
+        reason = str(problem).partition("\n")[0]
+        raise HoldfastError(
+            f"the dataset saved in {folder} cannot be read: {reason}", hint="save it again"
+        ) from problem
+    for column in filter(None, names):
+        if column not in table.column_names:
+            raise unknown(f"column of {folder.name}", column, table.column_names)
+    pictures = table.column(image)
+    return Columns(
+        table.column(label).to_pylist(),
+        _class_names(table.schema.metadata, label),
+        [str(value) for value in table.column(identity).to_pylist()] if identity else None,
         lambda row: pictures[row].as_py(),
         " ".join(str(file.stat().st_size) for file in files),
     )

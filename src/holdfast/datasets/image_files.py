@@ -1,18 +1,22 @@
-"""Datasets of image files, wherever the files are (folders, tar shards, tables): decoding in parallel, and framing."""
+"""Datasets of image files, wherever the files are (folders, tar shards, tables): decoding in parallel, and framing.
+
+Many files at once are decoded by processes (`decoder_pool`), and kept decoded on disk (`decoded_cache`).
+"""
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import io
 import os
 import struct
 import time
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +24,9 @@ from PIL import Image
 
 from holdfast.core.errors import HoldfastError, Misuse, NotRead
 from holdfast.core.types import DatasetCard, Images
+
+if TYPE_CHECKING:
+    from holdfast.datasets.decoded_cache import DecodedCache
 
 SUFFIXES = (".bmp", ".jpeg", ".jpg", ".png", ".webp")
 MODES = {1: "L", 3: "RGB"}
@@ -29,7 +36,8 @@ DAMAGE = (
     *(TypeError, KeyError, IndexError, AttributeError, OverflowError, MemoryError, RuntimeError, AssertionError),
 )
 
-Opened = Path | BinaryIO  # a file by its path, or its bytes
+Opened = Path | BinaryIO  # a file by its path, or opened
+Source = Path | bytes  # a file by its path, or its bytes
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 PAUSES = (0.05, 0.2)  # seconds before an image is read again
@@ -69,35 +77,76 @@ class ImageFiles:
     labels: NDArray[np.int64]
     opened: Callable[[int], Opened]
     framing: Framing
+    stamp: Callable[[int], int] | None = None  # stands for a file as it is, see `decoded_cache`; None: by its path
+    cache: DecodedCache | None = field(default=None, init=False)
+    is_cached: bool = field(default=False, init=False)  # whether a cache was looked for
 
     def images(self, index: Sequence[int]) -> Images:
         import torch
 
         positions = [int(position) for position in index]
-        pixels = np.zeros((len(positions), self.card.channels, *self.card.size), dtype=np.uint8)
-        failures: list[str] = []
-
-        def fill(row: int) -> str | None:
-            name = self.ids[positions[row]]
-            try:
-                image = _read_with_retries(lambda: decode(self.opened(positions[row]), self.framing))
-            except NotAnImage as reason:
-                return f"{name} {reason}"
-            except ReadFailure as failure:
-                failures.append(f"{name} {failure}")
-                return None
-            if image.shape != pixels.shape[1:]:
-                return f"{name} is no longer {_sides(self.card.size)}"
-            pixels[row] = image
-            return None
-
-        reasons = in_parallel(fill, range(len(positions)))
+        shape = (len(positions), self.card.channels, *self.card.size)
+        stamps, missing, pixels = self._from_cache(positions, shape)
+        wrong = self._decode(positions, missing, pixels)
+        if self.cache is not None:
+            cache, fresh = self.cache, [row for row in missing if row not in wrong]
+            in_parallel(lambda row: cache.write(positions[row], stamps[row], pixels[row]), fresh)
+        failures = [f"{self.ids[positions[i]]} {why}" for i, why in wrong.items() if isinstance(why, ReadFailure)]
         if failures:
             raise NotRead(
                 f"{len(failures)} of {len(positions)} images of `{self.card.name}` could not be read: {min(failures)}",
                 hint="nothing is recorded for them; once they can be read, the same command goes on",
             )
-        return Images(torch.from_numpy(pixels), {row: reason for row, reason in enumerate(reasons) if reason})
+        reasons = {row: f"{self.ids[positions[row]]} {wrong[row]}" for row in sorted(wrong)}
+        return Images(torch.from_numpy(pixels), reasons)
+
+    def _from_cache(
+        self, positions: Sequence[int], shape: tuple[int, ...]
+    ) -> tuple[list[int], list[int], NDArray[np.uint8]]:
+        """The stamp of every row, the rows that are not in the cache, and the pixels of those that are."""
+        from holdfast.datasets.decoded_cache import cache_of
+
+        pixels = np.zeros(shape, dtype=np.uint8)
+        if not self.is_cached:
+            self.cache, self.is_cached = cache_of(self.ids, (self.framing,), shape[1:]), True
+        if self.cache is None:
+            return [], list(range(len(positions))), pixels
+        cache = self.cache
+        stamps = in_parallel(self._stamp, positions)
+        known = in_parallel(lambda row: cache.read(positions[row], stamps[row], pixels[row]), range(len(positions)))
+        return stamps, [row for row, is_known in enumerate(known) if not is_known], pixels
+
+    def _stamp(self, position: int) -> int:
+        from holdfast.datasets.decoded_cache import path_stamp
+
+        if self.stamp is not None:
+            return self.stamp(position)
+        file = self.opened(position)
+        return path_stamp(file) if isinstance(file, Path) else 0
+
+    def _decode(
+        self, positions: Sequence[int], missing: Sequence[int], pixels: NDArray[np.uint8]
+    ) -> dict[int, Exception]:
+        """Fills in the missing rows; what was wrong with those that could not be had."""
+        from holdfast.datasets.decoder_pool import pool_for
+
+        def source(row: int) -> Source:
+            file = self.opened(positions[row])
+            return file if isinstance(file, Path) else file.read()
+
+        def fill(row: int) -> Exception | None:
+            try:
+                image = read_with_retries(lambda: source(row), self.framing)
+            except (NotAnImage, ReadFailure) as why:
+                return why
+            if image.shape != pixels.shape[1:]:
+                return NotAnImage(f"is no longer {_sides(self.card.size)}")
+            pixels[row] = image
+            return None
+
+        pool = pool_for(len(missing))
+        left = missing if pool is None else pool.decode(source, missing, pixels, self.framing)
+        return {row: why for row, why in zip(left, in_parallel(fill, left), strict=True) if why is not None}
 
 
 def decode(file: Opened, framing: Framing) -> NDArray[np.uint8]:
@@ -160,11 +209,11 @@ def _reason(damage: BaseException) -> str:
     return f"cannot be read: {damage}" if str(damage) else f"cannot be read: {type(damage).__name__}"
 
 
-def _read_with_retries(read: Callable[[], NDArray[np.uint8]]) -> NDArray[np.uint8]:
-    """Reads a few times where reading fails: networks recover."""
+def read_with_retries(source: Callable[[], Source], framing: Framing) -> NDArray[np.uint8]:
+    """The pixels of one file, read a few times where reading fails: networks recover."""
     for pause in PAUSES:
         try:
-            return read()
+            return decode(as_readable(source()), framing)
         except ReadFailure as failure:
             if isinstance(failure.__cause__, FileNotFoundError):
                 raise
@@ -174,9 +223,14 @@ def _read_with_retries(read: Callable[[], NDArray[np.uint8]]) -> NDArray[np.uint
                 raise ReadFailure(f"cannot be read: {error}") from error
             time.sleep(pause)
     try:
-        return read()
+        return decode(as_readable(source()), framing)
     except OSError as error:
         raise ReadFailure(f"cannot be read: {error}") from error
+
+
+def as_readable(source: Source) -> Opened:
+    """Something that Pillow reads."""
+    return io.BytesIO(source) if isinstance(source, bytes) else source
 
 
 def framing_of(channels: int, size: int | None, resize: int | None) -> Framing:

@@ -11,6 +11,7 @@ from typing import Literal
 from holdfast.core.errors import HoldfastError
 from holdfast.core.registry import register
 from holdfast.core.types import DatasetCard
+from holdfast.core.values import value_text
 from holdfast.datasets.class_folders import (
     ImageFile,
     Selection,
@@ -20,7 +21,7 @@ from holdfast.datasets.class_folders import (
 )
 from holdfast.datasets.downloads import Download, register_download
 from holdfast.datasets.image_files import ImageFiles, framing_of
-from holdfast.datasets.imagenet_classes import Classes, ClassScheme, MapMode, class_scheme, names
+from holdfast.datasets.imagenet_classes import Classes, ClassScheme, MapMode, class_scheme, classes_in_words, names
 
 FOLDERS = ("val", "validation", "ILSVRC2012_img_val", "ILSVRC/Data/CLS-LOC/val", ".")
 TARS = ("ILSVRC2012_img_val.tar", "val.tar", "imagenet-val.tar")
@@ -59,13 +60,15 @@ def imagenet(
 ) -> ImageFiles:
     """ImageNet: the 50,000 validation images, or those of the classes that a shifted set has.
 
-    `answers=subset` lets a model answer with those classes alone, `full` with all 1,000, `sum` merges classes by their
-    total probability; `own` is for models that have the set's classes and no others, such as those of CIFAR-10. `ids`
-    names a file with one id per line, `first` takes the first so many.
+    `classes` is the name of a shifted set, a list of wnids, names or numbers, a file of them, `(REF)` for those of a
+    dataset, or several of these joined by `&` for what they have in common. `answers=subset` lets a model answer with
+    those classes alone, `full` with all 1,000, `sum` merges classes by their total probability; `own` is for models
+    that have the set's classes and no others, such as those of CIFAR-10, and `model` takes either kind by the number of
+    classes on the model's card. `ids` names a file with one id per line, `first` takes the first so many.
     """
     scheme = class_scheme(classes, "subset" if answers == "own" else answers)
     files, path = validation_images(IMAGENET)
-    name = "imagenet" if classes == "all" else f"imagenet, classes of {classes}"
+    name = "imagenet" if classes == "all" else f"imagenet, classes of {classes_in_words(classes)}"
     card = imagenet_card(name, scheme, size, IMAGENET.licence, SOURCE)
     card = replace(card, answers=None) if answers == "own" else card
     framing = framing_of(3, size, resize)
@@ -81,7 +84,7 @@ def imagenet_card(
 
 def reference(classes: Classes, answers: MapMode, *, size: int = SIZE, resize: int | None = RESIZE) -> str:
     """The validation images to compare a shifted set with: its classes, answered its way, framed like its images."""
-    options = [] if classes == "all" else [f"classes={classes}", f"answers={answers}"]
+    options = [] if classes == "all" else [f"classes={value_text(classes)}", f"answers={answers}"]
     options += [] if (size, resize) == (SIZE, RESIZE) else [f"size={size}", f"resize={resize or 'none'}"]
     return f"imagenet:{','.join(options)}" if options else "imagenet"
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+from holdfast.core.errors import Misuse
 from holdfast.core.registry import register
+from holdfast.core.values import value_text
 from holdfast.datasets.class_folders import Selection, checked_dataset, image_files_in, locate_images
 from holdfast.datasets.downloads import Download, form, register_download
 from holdfast.datasets.image_files import Framing, ImageFiles, framing_of
 from holdfast.datasets.imagenet import RESIZE, SIZE, imagenet_card, reference
-from holdfast.datasets.imagenet_classes import Classes, MapMode, class_scheme, names
+from holdfast.datasets.imagenet_classes import Classes, MapMode, class_scheme, classes_in_words, groups, names
 
 Variant = Literal["matched-frequency", "threshold-0.7", "top-images"]
-Two = Literal["subset", "full"]
+Two = Literal["subset", "full", "model"]
 
 V2_NAMES = {  # some were published under two spellings
     "matched-frequency": ("imagenetv2-matched-frequency",),
@@ -100,9 +102,10 @@ def imagenet_v2(
     )
 
 
-@register("dataset", "imagenet-a", source="arXiv:1907.07174", tags=("natural", "colour"))
+@register("dataset", "imagenet-a", source="arXiv:1907.07174", tags=("natural", "colour"), later=("classes",))
 def imagenet_a(
     *,
+    classes: Classes = "imagenet-a",
     answers: Two = "subset",
     size: int = SIZE,
     resize: int | None = RESIZE,
@@ -114,12 +117,15 @@ def imagenet_a(
     `answers=subset` lets a model answer with the 200 classes alone (ImageNet testbed), `full` with all 1,000
     (OODRobustBench).
     """
-    return shifted(A, ("imagenet-a",), "imagenet-a", answers, framing_of(3, size, resize), Selection(ids, first))
+    return shifted(
+        A, ("imagenet-a",), _within(classes, "imagenet-a"), answers, framing_of(3, size, resize), Selection(ids, first)
+    )
 
 
-@register("dataset", "imagenet-r", source="arXiv:2006.16241", tags=("natural", "colour"))
+@register("dataset", "imagenet-r", source="arXiv:2006.16241", tags=("natural", "colour"), later=("classes",))
 def imagenet_r(
     *,
+    classes: Classes = "imagenet-r",
     answers: Two = "subset",
     size: int = SIZE,
     resize: int | None = RESIZE,
@@ -131,7 +137,9 @@ def imagenet_r(
     `answers=subset` lets a model answer with the 200 classes alone (ImageNet testbed), `full` with all 1,000
     (OODRobustBench).
     """
-    return shifted(R, ("imagenet-r",), "imagenet-r", answers, framing_of(3, size, resize), Selection(ids, first))
+    return shifted(
+        R, ("imagenet-r",), _within(classes, "imagenet-r"), answers, framing_of(3, size, resize), Selection(ids, first)
+    )
 
 
 @register("dataset", "imagenet-sketch", source="arXiv:1905.13549", tags=("natural", "colour"))
@@ -160,6 +168,21 @@ def imagenet_stylized(
 ) -> ImageFiles:
     """Stylized ImageNet: the validation images with their texture replaced by that of a painting."""
     return shifted(STYLIZED, STYLIZED_FOLDERS, classes, answers, framing_of(3, size, resize), Selection(ids, first))
+
+
+def _within(classes: Classes, own: str) -> Classes:
+    """The classes, refused where the set has no images of one."""
+    if classes != own:
+        has = {wnid for members in groups(own).values() for wnid in members}
+        members = [wnid for group in groups(classes).values() for wnid in group]
+        outside = [wnid for wnid in members if wnid not in has]
+        if outside:
+            raise Misuse(
+                f"`{own}` has no images of {len(outside)} of the {len(members)} classes of "
+                f"{classes_in_words(classes)}, `{names()[outside[0]]}` first",
+                hint=f"take those that both have: classes={value_text(classes)}&{own}",
+            )
+    return classes
 
 
 def shifted(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.labels import is_labelled
 from holdfast.core.types import DatasetCard, Images
 
 Pixels = NDArray[Any]
@@ -44,7 +45,10 @@ def in_memory(
     licence: str = "",
     source: str = "",
 ) -> InMemory:
-    """A dataset of arrays, checked: one label and one id per image, no id twice, every label a class."""
+    """A dataset of arrays, checked: one label and one id per image, no id twice, every label a class.
+
+    Without labels (`labels.no_labels`) there are no classes either.
+    """
     count, channels, height, width = pixels.shape
     if not count:
         raise HoldfastError(f"`{name}` holds no images")
@@ -56,7 +60,7 @@ def in_memory(
         raise HoldfastError(
             f"the id `{twice}` appears twice in `{name}`", hint="an id names one image; make them unique"
         )
-    if not (labels.min() >= 0 and labels.max() < len(classes)):
+    if is_labelled(labels) and not (labels.min() >= 0 and labels.max() < len(classes)):
         raise HoldfastError(
             f"labels of `{name}` must lie in 0…{len(classes) - 1}, got {labels.min()}…{labels.max()}",
             hint="labels count from 0; give one class name per label",

@@ -26,7 +26,7 @@ from holdfast.core.labels import OTHER, LabelMap, merged, subset, whole
 from holdfast.core.refs import digest
 from holdfast.core.types import DatasetCard
 from holdfast.core.values import shortened
-from holdfast.datasets.imagenet_classes import KNOWN, names
+from holdfast.datasets.imagenet_classes import KNOWN, names, spelled_alike
 from holdfast.datasets.in_memory import numbered
 
 ClassMapOption = int | str | tuple[int | str, ...] | None
@@ -65,11 +65,6 @@ def map_labels(labels: NDArray[np.int64], classes: Sequence[str], answers: Class
         return MappedLabels(labels, *_imagenet(classes, where, is_full=answers == FULL))
     listed = answers if isinstance(answers, tuple) else _from_file(answers, classes)
     return MappedLabels(labels, classes, listed if isinstance(listed, LabelMap) else _from_list(listed, classes, where))
-
-
-def spelled_alike(name: str) -> str:
-    """A class name without case, underscores, hyphens and extra spaces: names that are alike so are the same class."""
-    return " ".join(name.casefold().replace("_", " ").replace("-", " ").split())
 
 
 def _own_numbers(labels: NDArray[np.int64], classes: tuple[str, ...], known: int, where: str) -> MappedLabels:

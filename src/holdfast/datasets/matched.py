@@ -6,6 +6,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,18 +15,23 @@ from numpy.typing import NDArray
 
 from holdfast.core.damage import DAMAGED
 from holdfast.core.errors import HoldfastError, Misuse, unknown
+from holdfast.core.labels import merged
+from holdfast.core.refs import digest
 from holdfast.core.registry import register
 from holdfast.core.types import DatasetCard
-from holdfast.datasets.image_files import ImageFiles, framing_of, image_size, listing_digest
+from holdfast.datasets.image_files import Framing, ImageFiles, framing_of, image_size, listing_digest
+from holdfast.datasets.imagenet_classes import KNOWN, Classes, classes_in_words, groups, synonyms
+from holdfast.datasets.imagenet_classes import names as wnids
 from holdfast.datasets.in_memory import first_duplicate
 from holdfast.datasets.subsample import keyed_choice
 
 SOURCE = "Shi et al. 2023, arXiv:2302.01381, Appendix B.2"
 Words = tuple[str, ...]
+IMAGENET = "imagenet"
 TAGS = re.compile(r"[,;|]")
 
 
-@register("dataset", "matched", source=SOURCE, tags=("built", "yours"))
+@register("dataset", "matched", source=SOURCE, tags=("built", "yours"), later=("only", "rest", "longest"))
 def matched_dataset(
     table: str,
     *,
@@ -40,27 +46,36 @@ def matched_dataset(
     resize: int | None = None,
     channels: Literal[1, 3] = 3,
     seed: int = 0,
+    only: Classes | None = None,
+    rest: bool = False,
+    longest: bool = False,
 ) -> ImageFiles:
     """A balanced test set from captioned or tagged images, labelled where exactly one class is named.
 
     `table` is .csv, .parquet or .jsonl with a column `image` of paths (under `root`, default: the table's folder) and
-    a column `caption` or `tags` (or `text=NAME`). `classes` is a file: .txt with one class per line and its synonyms
-    after commas, or .json. A caption matches a class when it holds one of its names as whole words; a tag when it is
-    the name. Case, accents and punctuation do not count. An image that matches two classes has no label. Of every
-    class with `at_least` images `per_class` are kept, chosen by seed and id; other classes keep their number
-    and have no images. The image's path is the id.
+    a column `caption` or `tags` (or `text=NAME`). `classes` is `imagenet`, for its 1,000 classes with all their names,
+    or a file: .txt with one class per line and its synonyms after commas, or .json. A caption matches a class when it
+    holds one of its names as whole words; a tag when it is the name. Case, accents and punctuation do not count. An
+    image that matches two classes has no label. Of every class with `at_least` images `per_class` are kept, chosen by
+    seed and id; other classes keep their number and have no images. The image's path is the id.
+
+    With `longest` a name inside a longer one does not count: `tiger shark` is no tiger. `only` keeps the images of some
+    of ImageNet's classes, written as for the dataset `imagenet` (`all`: all that have any), and a model answers with
+    those alone. `rest` is what the test set leaves: labelled images to train on.
     """
     if not 1 <= per_class <= at_least:
         raise Misuse(f"`per_class` must lie in 1…`at_least`, got {per_class} of {at_least}")
     file = Path(table).expanduser()
     framing = framing_of(channels, size, resize)
-    names = class_names(Path(classes).expanduser())
+    names = _imagenet_names() if classes == IMAGENET else class_names(Path(classes).expanduser())
+    if only is not None and classes != IMAGENET:
+        raise Misuse("`only` takes some of ImageNet's classes, and `classes` is a file", hint="classes=imagenet")
     columns = table_columns(file, (image, text or by))
     ids = [str(path) for path in columns[image]]
     twice = first_duplicate(ids)
     if twice is not None:
         raise HoldfastError(f"the image `{twice}` appears twice in {file}", hint="keep one row per image")
-    labels = matches(columns[text or by], names, by=by)
+    labels = matches(columns[text or by], names, by=by, longest=longest)
     kept, counts = balanced_choice(ids, labels, len(names), per_class=per_class, at_least=at_least, seed=seed)
     if not len(kept):
         raise HoldfastError(
@@ -68,33 +83,89 @@ def matched_dataset(
             f"{int(counts.sum())} of {len(ids)} images match exactly one, at most {int(counts.max(initial=0))} a class",
             hint="lower `at_least` and `per_class`, or give the classes more synonyms",
         )
+    if rest:
+        labelled = np.array([i for i, label in enumerate(labels) if label is not None], dtype=np.int64)
+        kept = np.setdiff1d(labelled, kept)
     base = Path(root).expanduser() if root else file.parent
     some = tuple(ids[i] for i in kept)
     files = tuple(base / name for name in some)
     card = DatasetCard(
-        name=file.stem,
+        name=f"{file.stem}, the rest" if rest else file.stem,
         classes=tuple(names),
         channels=channels,
         size=image_size(framing, some, files.__getitem__, ref="matched", path=table),
         fingerprint=listing_digest((name, labels[i], _bytes(base / name)) for name, i in zip(some, kept, strict=True)),
         source=str(file),
     )
-    return ImageFiles(card, some, np.array([labels[i] for i in kept], dtype=np.int64), files.__getitem__, framing)
+    given = np.array([labels[i] for i in kept], dtype=np.int64)
+    if only is None:
+        return ImageFiles(card, some, given, files.__getitem__, framing)
+    return _of_classes(card, some, given, files, framing, only)
+
+
+def _of_classes(
+    card: DatasetCard,
+    ids: tuple[str, ...],
+    labels: NDArray[np.int64],
+    files: tuple[Path, ...],
+    framing: Framing,
+    only: Classes,
+) -> ImageFiles:
+    """The images of some of ImageNet's classes, of those that have any; a model answers with these alone."""
+    order = tuple(wnids())
+    has = {order[label] for label in np.unique(labels).tolist()}
+    chosen = {name: tuple(wnid for wnid in members if wnid in has) for name, members in groups(only).items()}
+    chosen = {name: members for name, members in chosen.items() if members}
+    if not chosen:
+        raise HoldfastError(f"`{card.name}` has no images of the classes of {classes_in_words(only)}")
+    number = {wnid: i for i, wnid in enumerate(order)}
+    meaning = {number[wnid]: label for label, members in enumerate(chosen.values()) for wnid in members}
+    positions = [i for i, label in enumerate(labels.tolist()) if label in meaning]
+    members = [[number[wnid] for wnid in group] for group in chosen.values()]
+    words = (
+        f"the largest logit of each of {len(members)} classes of {classes_in_words(only)} that have images, of {KNOWN}"
+    )
+    kept = tuple(files[i] for i in positions)
+    made = replace(
+        card,
+        classes=tuple(chosen),
+        answers=merged(KNOWN, members, words=words),
+        fingerprint=digest([card.fingerprint, list(chosen), [meaning[int(labels[i])] for i in positions]]),
+    )
+    own = np.array([meaning[int(labels[i])] for i in positions], dtype=np.int64)
+    return ImageFiles(made, tuple(ids[i] for i in positions), own, kept.__getitem__, framing)
+
+
+def _imagenet_names() -> dict[str, tuple[str, ...]]:
+    """ImageNet's classes in the order of models, each under its one name with all the words of its synset."""
+    return {name: (name, *synonyms()[wnid]) for wnid, name in wnids().items()}
 
 
 def matches(
-    texts: Sequence[Any], names: Mapping[str, Sequence[str]], *, by: Literal["caption", "tags"]
+    texts: Sequence[Any],
+    names: Mapping[str, Sequence[str]],
+    *,
+    by: Literal["caption", "tags"],
+    longest: bool = False,
 ) -> list[int | None]:
-    """For every text the number of the one class it names; None where it names none, or more than one."""
+    """For every text the number of the one class it names; None where it names none, or more than one.
+
+    With `longest` a name does not count where it stands inside a longer one.
+    """
     owners: dict[Words, set[int]] = {}
     for label, spellings in enumerate(names.values()):
         for spelling in spellings:
             if words := plain_words(spelling):
                 owners.setdefault(words, set()).add(label)
-    longest = max(map(len, owners), default=0)
+    most = max(map(len, owners), default=0)
     labels: list[int | None] = []
     for text in texts:
-        phrases = _tags(text) if by == "tags" else _phrases(plain_words(str(text or "")), longest)
+        if by == "tags":
+            phrases = _tags(text)
+        elif longest:
+            phrases = _longest_phrases(plain_words(str(text or "")), most, owners)
+        else:
+            phrases = _phrases(plain_words(str(text or "")), most)
         named: set[int] = set().union(*(owners[phrase] for phrase in phrases if phrase in owners))
         labels.append(named.pop() if len(named) == 1 else None)
     return labels
@@ -157,6 +228,17 @@ def _tags(tags: Any) -> set[Words]:
 
 def _phrases(words: Words, longest: int) -> set[Words]:
     return {words[i : i + length] for length in range(1, longest + 1) for i in range(len(words) - length + 1)}
+
+
+def _longest_phrases(words: Words, longest: int, owners: Mapping[Words, set[int]]) -> set[Words]:
+    """The names in a text that no longer name covers."""
+    spans = [
+        (i, i + length)
+        for length in range(1, longest + 1)
+        for i in range(len(words) - length + 1)
+        if words[i : i + length] in owners
+    ]
+    return {words[i:j] for i, j in spans if not any(a <= i and j <= b and (a, b) != (i, j) for a, b in spans)}
 
 
 def _bytes(file: Path) -> int:

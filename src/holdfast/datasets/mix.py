@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.errors import HoldfastError, Misuse, NoLabels
+from holdfast.core.labels import is_labelled
 from holdfast.core.refs import digest
 from holdfast.core.registry import register
 from holdfast.core.types import Dataset, DatasetCard, Images
@@ -138,6 +139,8 @@ def _labels(parts: Sequence[Dataset], how: str) -> tuple[tuple[str, ...], NDArra
     number = {name: i for i, name in enumerate(joined)}
     if how == "same":
         return listed[0], np.concatenate([part.labels for part in parts])
+    if not all(is_labelled(part.labels) for part in parts):
+        raise NoLabels("`classes=union` joins classes by name, and some of these datasets have no labels")
     labels = [np.array([number[name] for name in part.card.classes])[part.labels] for part in parts]
     return joined, np.concatenate(labels)
 

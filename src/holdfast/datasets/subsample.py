@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.errors import HoldfastError, Misuse, NoLabels
+from holdfast.core.labels import is_labelled
 from holdfast.core.refs import digest
 from holdfast.core.registry import register
 from holdfast.core.types import Dataset, DatasetCard, Images
@@ -82,6 +83,8 @@ def subsample(
     whole = load(dataset)
     groups = [np.arange(len(whole.ids))]
     if per_class:
+        if not is_labelled(whole.labels):
+            raise NoLabels(f"`per_class` needs labels, and `{dataset}` has none", hint="leave `per_class` out")
         groups = [np.flatnonzero(whole.labels == label) for label in np.unique(whole.labels)]
     counts = [round(share * len(group)) if share is not None else count or 0 for group in groups]
     for group, some in zip(groups, counts, strict=True):

@@ -19,7 +19,7 @@ from holdfast.datasets.class_folders import ImageFile, dataset_of
 from holdfast.datasets.downloads import Download, register_download
 from holdfast.datasets.image_files import ImageFiles, framing_of
 from holdfast.datasets.imagenet import RESIZE, SIZE, imagenet_card, reference
-from holdfast.datasets.imagenet_classes import Classes, class_scheme, groups
+from holdfast.datasets.imagenet_classes import class_scheme, groups
 from holdfast.datasets.in_memory import first_duplicate
 
 SOURCE = "arXiv:1906.02168"
@@ -161,7 +161,7 @@ def _first_labels(file: Path) -> dict[str, int]:
 
 
 def _dataset(
-    name: Classes, frames: Sequence[VideoFrame], folder: Path, answers: Merge, k: int, size: int, resize: int | None
+    name: str, frames: Sequence[VideoFrame], folder: Path, answers: Merge, k: int, size: int, resize: int | None
 ) -> ImageFiles:
     if not 0 <= k <= MOST:
         raise Misuse(f"`k` is 0 to {MOST}, got {k}")

@@ -43,6 +43,8 @@ def is_code(ref: Ref, weights: str) -> bool:
     """Whether the model can change without its weights."""
     if ref.kind == "object" or ref.name == "python" or not weights:
         return True
+    if ref.name == "smoothed":
+        return is_code(registry.bind("model", str(ref.arg("model"))), weights)
     return not registry.entry("model", ref.name).factory.__module__.startswith("holdfast.")
 
 

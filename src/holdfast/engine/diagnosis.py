@@ -50,7 +50,7 @@ USES = {
     "timm": Use("models of timm: `timm:NAME`", "holdfast[timm]"),
     "torchvision": Use("models of torchvision: `torchvision:NAME`", "holdfast[torchvision]"),
     "transformers": Use("models of the Hugging Face hub: `transformers:NAME`", "holdfast[transformers]"),
-    "open_clip": Use("CLIP models in code of your own: `python:module:factory`", "open_clip_torch"),
+    "open_clip": Use("zero-shot classifiers: `open-clip:NAME`", "holdfast[open-clip]"),
     "onnxruntime": Use("forward-only models: `onnx:PATH`", "holdfast[onnx]"),
     "duckdb": Use("SQL over rows: `Store.sql`", "duckdb"),
     "pandas": Use("rows as a data frame: `Store.pandas`", "holdfast[pandas]"),

@@ -9,35 +9,30 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Literal, TypeVar, get_args
+from typing import Literal, get_args
 
 import torch
 
 from holdfast.attacks.saved_loops import SavedLoops, saving
-from holdfast.core.errors import Absent, HoldfastError, Misuse, NotRead
-from holdfast.core.refs import Ref, Scenario, digest
-from holdfast.core.types import Classifier, Flag, fast_version_of
+from holdfast.core.config import STORE, read_config
+from holdfast.core.errors import Absent, Misuse, NotRead
+from holdfast.core.refs import Ref, digest
+from holdfast.core.types import Flag, fast_version_of
 from holdfast.engine.device import Width, device_name, full_precision, installed_versions, pick_device
 from holdfast.engine.flags import tally_flags
 from holdfast.engine.gallery import add_pictures, mend_pictures
-from holdfast.engine.jobs import (
-    Job,
-    ModelLoader,
-    RecordedModel,
-    RunOptions,
-    as_holdfast_error,
-    find_rows,
-    read_models,
-    read_scenarios,
-)
-from holdfast.engine.ledger import Ledger
+from holdfast.engine.inputs import Inputs, keep_names, read_inputs
+from holdfast.engine.jobs import Job, ModelLoader, RecordedModel, RunOptions, as_holdfast_error
+from holdfast.engine.ledger import Ledger, marks
 from holdfast.engine.measure import Measured, MeasureSettings, measure
 from holdfast.engine.order import evenly
+from holdfast.engine.outcomes import Outcome, OutcomeList
 from holdfast.engine.pieces import changed_samples, ending, failure_flags, needed, standing
 from holdfast.engine.plan import expected
 from holdfast.engine.shards import Shard, shards_ahead
+from holdfast.engine.stored_rows import find_rows
 from holdfast.engine.survivor_probe import probed
-from holdfast.engine.watch import StderrWatcher, Watcher
+from holdfast.engine.watch import StderrWatcher, Watcher, default_watcher
 from holdfast.models.classifier import borrowed
 from holdfast.models.fast import FastModel, Speed
 from holdfast.store import Footer, Rows, Store
@@ -46,42 +41,40 @@ from holdfast.store.rows import to_rows, without
 
 KEEP_EVERY = 2.0  # seconds between writes of finished shards: what a kill can cost
 Engine = Literal["local", "ray"]
-Item = TypeVar("Item")
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How one run ended: without rows it failed, and `error` says why; not `fresh`: it was done before."""
-
-    model: str
-    scenario: str
-    rows: Rows | None
-    fresh: bool = False
-    error: HoldfastError | None = None
 
 
 def evaluate(
-    models: str | Ref | Classifier | Sequence[str | Ref | Classifier],
-    scenarios: str | Scenario | Sequence[str | Scenario],
+    models: object,
+    scenarios: object,
     *,
-    store: Store | str = "holdfast-store",
+    changes: str | Sequence[str] | None = None,
+    name: str | None = None,
+    data_name: str = "data",
+    store: Store | str | None = None,
     seed: int = 0,
     samples: int | None = None,
     precision: float | None = None,
-    device: str = "auto",
+    device: str | None = None,
     batch_size: int | None = None,
     speed: Speed = "auto",
+    logits: str = "",
     pictures: int = 6,
     watcher: Watcher | None = None,
     engine: Engine = "local",
     address: str | None = None,
     actors: int | None = None,
-) -> list[Outcome]:
+) -> OutcomeList:
     """Measures every model under every scenario. What the store holds already is not measured again.
+
+    `models`: a torch module, a classifier, a ref, a list of these, or a dict of them by name; `name` names a single
+    one. `scenarios`: texts such as `cifar10+fog:severity=3`; or data, with `changes` saying what happens to it: a pair
+    `(images, labels)`, a torch Dataset or a DataLoader. Modules stay as they are: mode, gradients, device.
 
     One run that fails does not stop the others: its outcome carries the error. A full disk stops everything.
     `speed` is about gradients on a GPU: `exact` is float32; the others are float16, tried against float32 on this model
-    before they are used, and float32 confirms every success.
+    before they are used, and float32 confirms every success. `logits="all"` keeps every logit above 128 classes too,
+    where rows otherwise keep the ten largest. Rows go to the folder `store`, by default that of holdfast.toml, else
+    `holdfast-store`.
 
     `engine="ray"` uses every device of a Ray cluster, with the same rows: the one at `address` or $RAY_ADDRESS, else of
     this machine; with one actor per device, or as many as `actors`.
@@ -90,32 +83,36 @@ def evaluate(
         raise Misuse(f"--engine is local or ray, got `{engine}`")
     if engine == "local" and (address is not None or actors is not None):
         raise Misuse("--address and --actors are for --engine ray")
-    watcher = watcher or StderrWatcher()
+    watcher = watcher or default_watcher()
+    config = read_config()
+    store = store or config.defaults.store or STORE
+    device = device or config.defaults.device or "auto"
     store = Store(store) if isinstance(store, str) else store
-    options = RunOptions(seed, samples, precision, batch_size, speed)
-    requested = read_models(_listed(models)), read_scenarios(_listed(scenarios))
+    options = RunOptions(seed, samples, precision, batch_size, speed, logits)
+    requested = read_inputs(models, scenarios, changes=changes, name=name, data_as=data_name)
+    keep_names(store, requested.models, requested.scenarios)
     if engine == "local":
-        outcomes = _evaluate_here(*requested, store, options, device, pictures, watcher)
+        outcomes = _evaluate_here(requested, store, options, device, pictures, watcher)
+    elif requested.data:
+        raise Misuse("data in memory does not travel to a Ray cluster", hint="save it and name it: `arrays:PATH`")
     else:
         from holdfast.engine.ray.driver import evaluate_on_ray
 
-        outcomes = evaluate_on_ray(*requested, store, options, device, pictures, watcher, address, actors)
+        outcomes = evaluate_on_ray(*requested[:2], store, options, device, pictures, watcher, address, actors)
+    watcher.job_ended()
+    names = store.names()
+    outcomes = [each.shown_as(names.shown) for each in outcomes]
     reused = sum(outcome.rows is not None and not outcome.fresh for outcome in outcomes)
     if reused and isinstance(watcher, StderrWatcher):
         watcher.note(f"{reused} of {len(outcomes)} runs were measured before: their rows in {store.url} are used again")
-    return outcomes
+    return OutcomeList(outcomes)
 
 
 def _evaluate_here(
-    models: Sequence[Ref | Classifier],
-    scenarios: Sequence[Scenario],
-    store: Store,
-    options: RunOptions,
-    device: str,
-    pictures: int,
-    watcher: Watcher,
+    requested: Inputs, store: Store, options: RunOptions, device: str, pictures: int, watcher: Watcher
 ) -> list[Outcome]:
-    loader = ModelLoader(pick_device(device), store, watcher.note)
+    models, scenarios, data = requested
+    loader = ModelLoader(pick_device(device), store, watcher.note, data)
     coming = expected(scenarios, loader, options, watcher)
     loader.ahead = sum(run.samples * run.backwards for run in coming)
     watcher.planned(coming * len(models))
@@ -129,16 +126,12 @@ def _evaluate_here(
                 except NoRoom:
                     raise
                 except (Exception, SystemExit) as error:  # noqa: BLE001 - models and plug-ins are other people's code
-                    name = str(model) if isinstance(model, Ref) else model.card.name
-                    outcome = Outcome(name, str(scenario), None, error=as_holdfast_error(error))
+                    shown = str(model) if isinstance(model, Ref) else model.card.name
+                    outcome = Outcome(shown, str(scenario), None, error=as_holdfast_error(error))
                     if not isinstance(error, Absent):  # noted once for all its scenarios
-                        watcher.note(f"{name} under {scenario}: {outcome.error}")
+                        watcher.note(f"{shown} under {scenario}: {outcome.error}")
                 outcomes[i, scenario.key] = outcome
     return [outcomes[i, scenario.key] for i in range(len(models)) for scenario in scenarios]
-
-
-def _listed(items: Item | Sequence[Item]) -> Sequence[Item]:
-    return items if isinstance(items, list | tuple) else [items]  # type: ignore[list-item]
 
 
 def _done(job: Job, store: Store, loader: ModelLoader, options: RunOptions, pictures: int, watcher: Watcher) -> Outcome:
@@ -256,7 +249,7 @@ class Evaluation:
         """Measures a shard by itself. The model's fast version is this run's, whichever run came before."""
         begun = time.perf_counter()
         self.loader.make_fast(self.job, self.options.speed, self.width.value, self.watcher.note)
-        measured = self._measured(self.job.setting(self.device), shard)
+        measured = self._measured(self._setting(), shard)
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         return self._rows(measured, time.perf_counter() - begun)
@@ -264,7 +257,7 @@ class Evaluation:
     def _fresh_rows(self, until: float) -> Iterator[Rows]:
         """Measures shard after shard. A GPU works on the next one while the rows of the last are made."""
         ahead = self.device.type == "cuda" and all(ref.kind != "attack" for ref, _ in self.job.changes)
-        setting, under_way = self.job.setting(self.device), deque[Measured]()
+        setting, under_way = self._setting(), deque[Measured]()
         divided = [self.job.order[span.start : span.stop] for span in self.missing()]
         begun = time.perf_counter()
         with contextlib.closing(shards_ahead(self.job.dataset, divided)) as shards:
@@ -285,6 +278,9 @@ class Evaluation:
             yield self._rows(measured, time.perf_counter() - begun)
         if self.faults:
             raise self._unfinished()
+
+    def _setting(self) -> MeasureSettings:
+        return self.job.setting(self.device, self.loader.scorer(self.job, self.options.speed))
 
     def _unfinished(self) -> NotRead:
         first, others = self.faults[0], len(self.faults) - 1
@@ -344,7 +340,7 @@ class Evaluation:
 
     def _enter(self, rows: Rows) -> None:
         known = [(self.position[name], i) for i, name in enumerate(rows.ids) if name in self.position]
-        self.ledger.enter([position for position, _ in known], rows.correct[[i for _, i in known]])
+        self.ledger.enter([position for position, _ in known], marks(rows)[[i for _, i in known]])
 
     def _keep(self, fresh: list[Rows]) -> None:
         """Writes finished shards, so that whatever happens next they are there."""

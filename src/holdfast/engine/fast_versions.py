@@ -98,6 +98,9 @@ class FastVersions:
         bound = passes / self._pace(job, width)
         if bound < self._worth(job):
             return bound
+        first = [self._first_reference(job, ref, change, width).unbroken for ref, change in _attacks(job)]
+        if (upper := bound * max(first, default=1.0)) < self._worth(job):
+            return upper
         unbroken = [self._reference(job, ref, change, width).unbroken for ref, change in _attacks(job)]
         return bound * max(unbroken, default=1.0)
 
@@ -130,10 +133,17 @@ class FastVersions:
         return self.trials[key]
 
     def _reference(self, job: Job, ref: Ref, change: Attack, width: int) -> References:
-        key = (_model_key(job), job.run.data, ref.key)
+        return self._run_reference(job, ref, change, width, parts=None)
+
+    def _first_reference(self, job: Job, ref: Ref, change: Attack, width: int) -> References:
+        """Of the attack's first part alone: a fraction of the cost, and enough to see that a job is short."""
+        return self._run_reference(job, ref, change, width, parts=1)
+
+    def _run_reference(self, job: Job, ref: Ref, change: Attack, width: int, *, parts: int | None) -> References:
+        key = (_model_key(job), job.run.data, ref.key, parts)
         if key not in self.references:
             exact = ExactModel(job.model, self._exact(job))
-            self.references[key] = references(exact, change, self._trial_batch(job), width)
+            self.references[key] = references(exact, change, self._trial_batch(job), width, parts=parts)
         return self.references[key]
 
     def _exact(self, job: Job) -> Padded:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
@@ -23,13 +25,15 @@ from holdfast.store.files import NoRoom
 from holdfast.store.footer import Footer
 from holdfast.store.store import Picture
 
+PROGRAMS = ("python", "pt2", "torchscript")  # model sources that run what they name
+
 
 @dataclass(frozen=True, slots=True)
 class Explained:
     """One sample of a run, made again."""
 
     id: str
-    label: str
+    label: str | None
     prediction: str | None
     logits: tuple[float, ...]
     classes: tuple[str, ...]
@@ -38,13 +42,17 @@ class Explained:
     before: bytes
     after: bytes
     as_stored: bool
+    pixels_before: NDArray[np.float32]
+    pixels_after: NDArray[np.float32]
 
 
 def add_pictures(store: Store, job: Job, rows: Rows, device: torch.device, width: Width, count: int) -> None:
     """Keeps the most confidently wrong samples of a run as pictures for its report, first those right undisturbed."""
+    if not rows.has_labels:
+        return
     worst = most_wrong(rows, count, right_before=right_undisturbed(store, rows) if rows.footer.changes else None)
     if worst:
-        measured = _measured(job, worst, device, width.value)
+        measured = measured_samples(job, worst, device, width.value)
         store.add_pictures(job.run.key, _pictures(worst, measured), rows=rows.footer.digest)
 
 
@@ -55,7 +63,9 @@ def mend_pictures(
 
     `job` gives the run with its model loaded, which is not needed where nothing is missing.
     """
-    if not count or store.has_pictures(rows.footer.key, rows=rows.footer.digest) or not most_wrong(rows, 1):
+    if not count or not rows.has_labels or store.has_pictures(rows.footer.key, rows=rows.footer.digest):
+        return
+    if not most_wrong(rows, 1):
         return
     try:
         add_pictures(store, job(), rows, device, Width(count), count)
@@ -98,39 +108,21 @@ def explain(store: Store, key: str, sample: str, *, device: str = "auto", trust:
 
     The model is what the store names. Only with `trust` may that be code: `python:`, or a model of a plug-in.
     """
-    footers = store.footers()
-    matching = [full for full in footers if full.startswith(key)]
-    if len(matching) != 1:
-        raise unknown("run", key, footers, otherwise="`holdfast scores --json` lists the runs")
-    rows = store.read(matching[0])
-    footer = rows.footer
+    stored = stored_job(store, key, device=device, trust=trust)
+    rows, job, footer = stored.rows, stored.job, stored.rows.footer
     if sample not in rows.ids:
         raise unknown(f"sample in run {footer.key}", sample, rows.ids[:2000])
-    model, scenario = registry.bind("model", footer.model_full), registry.scenario(footer.scenario_full)
-    if not trust:
-        _refuse_code(model, scenario, footer.key)
-    loader = ModelLoader(pick_device(device), store)
-    job = loader.job(
-        model,
-        scenario,
-        RunOptions(footer.seed, footer.samples, footer.precision),
-    )
-    if job.run.family != footer.family:
-        raise HoldfastError(
-            f"run {footer.key} cannot be made again: its weights, data or component versions have changed since",
-            hint=f"evaluate it anew: {footer.command}",
-        )
     with full_precision():
-        measured = _measured(job, [sample], loader.device, 1)
+        measured = measured_samples(job, [sample], stored.device, 1)
     predictions = measured.predictions()
     names = footer.classes or tuple(str(i) for i in range(footer.card.classes))
     picture = _pictures([sample], measured)[0]
     answered = bool(np.isfinite(predictions.logits[0]).all())
     prediction = int(predictions.logits[0].argmax()) if answered else None
-    stored = rows.predictions[rows.ids.index(sample)]
+    as_then = rows.predictions[rows.ids.index(sample)]
     return Explained(
         id=sample,
-        label=_name(names, int(predictions.labels[0])),
+        label=_name(names, int(predictions.labels[0])) if rows.has_labels else None,
         prediction=None if prediction is None else _name(names, prediction),
         logits=tuple(float(value) for value in predictions.logits[0]),
         classes=names,
@@ -138,14 +130,50 @@ def explain(store: Store, key: str, sample: str, *, device: str = "auto", trust:
         reason=predictions.reasons[0],
         before=picture.before,
         after=picture.after,
-        as_stored=bool(stored == prediction) if prediction is not None else bool(np.isnan(stored)),
+        as_stored=bool(as_then == prediction) if prediction is not None else bool(np.isnan(as_then)),
+        pixels_before=measured.before[0].cpu().numpy(),
+        pixels_after=measured.after[0].cpu().numpy(),
     )
 
 
+class StoredJob(NamedTuple):
+    """A finished run that can be made again: its rows, and the job with its model loaded."""
+
+    rows: Rows
+    job: Job
+    device: torch.device
+
+
+def stored_job(store: Store, key: str, *, device: str, trust: bool) -> StoredJob:
+    """The job of a run by its key or the beginning of it; an error where it could not give the same rows."""
+    footers = store.footers()
+    matching = [full for full in footers if full.startswith(key)]
+    if len(matching) != 1:
+        raise unknown("run", key, footers, otherwise="`holdfast scores --json` lists the runs")
+    rows = store.read(matching[0])
+    footer = rows.footer
+    if footer.source_is_memory:
+        raise HoldfastError(
+            f"run {footer.key} cannot be made again: its model or its images were in memory",
+            hint="holdfast.attack(net, images, labels, …).images gives them in Python",
+        )
+    model, scenario = registry.bind("model", footer.model_full), registry.scenario(footer.scenario_full)
+    if not trust:
+        _refuse_code(model, scenario, footer.key)
+    loader = ModelLoader(pick_device(device), store)
+    job = loader.job(model, scenario, RunOptions(footer.seed, footer.samples, footer.precision, logits=footer.logits))
+    if job.run.family != footer.family:
+        raise HoldfastError(
+            f"run {footer.key} cannot be made again: its weights, data or component versions have changed since",
+            hint=f"evaluate it anew: {footer.command}",
+        )
+    return StoredJob(rows, job, loader.device)
+
+
 def _refuse_code(model: Ref, scenario: Scenario, key: str) -> None:
-    """Refuses a model that is code from outside this package, and `python:` inside any ref."""
+    """Refuses a model that is code from outside this package or a program in a file, and `python:` inside any ref."""
     made_here = registry.entry("model", model.name).factory.__module__.partition(".")[0] == "holdfast"
-    named = [ref for ref in (model, *scenario.parts) if ref.name == "python" or "python:" in ref.full]
+    named = [ref for ref in (model, *scenario.parts) if ref.name in PROGRAMS or "python:" in ref.full]
     if named or not made_here:
         raise HoldfastError(
             f"run {key} names code to run: `{(named or [model])[0]}`",
@@ -161,7 +189,8 @@ def png(image: Tensor) -> bytes:
     return buffer.getvalue()
 
 
-def _measured(job: Job, ids: Sequence[str], device: torch.device, width: int) -> Measured:
+def measured_samples(job: Job, ids: Sequence[str], device: torch.device, width: int) -> Measured:
+    """Some samples of a job measured by themselves."""
     position = {name: i for i, name in enumerate(job.dataset.ids)}
     index = np.array([position[name] for name in ids], dtype=np.int64)
     return measure(job.setting(device), Shard(index, job.dataset.images(index.tolist())), width=width)

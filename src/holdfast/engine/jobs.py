@@ -6,11 +6,11 @@ import hashlib
 import shlex
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, TypeVar, get_args
+from typing import TypeVar, get_args
 
 import numpy as np
 import torch
@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.attacks.attack import Attack
-from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse, unknown
-from holdfast.core.labels import LabelMap
+from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse, NoLabels, unknown
+from holdfast.core.labels import LabelMap, LabelMapChoice, is_labelled
 from holdfast.core.refs import Ref, Run, Scenario
 from holdfast.core.registry import LARGEST, registry
 from holdfast.core.types import Change, Classifier, Cost, Dataset, DatasetCard, Flag, ModelCard
 from holdfast.core.values import number_text, shortened
+from holdfast.datasets.own_size import sized_for
 from holdfast.engine.behaviour import (
     GradientCheck,
     Probe,
@@ -34,21 +35,23 @@ from holdfast.engine.behaviour import (
     matching_behaviour,
     probe_images,
 )
+from holdfast.engine.compatible import fits
 from holdfast.engine.fast_versions import FastVersions
 from holdfast.engine.flags import radius_flags
 from holdfast.engine.measure import MeasureSettings
 from holdfast.engine.order import chosen_samples
-from holdfast.engine.shards import ImageCache, LogitCache
+from holdfast.engine.shards import ImageCache, LogitCache, on_device
 from holdfast.engine.trials import flags_on
+from holdfast.engine.two_step import LEAST_SAMPLES, TRIED, TwoStepScorer, two_step_scorer
 from holdfast.models import TorchClassifier, load
 from holdfast.models.fast import Speed
 from holdfast.models.label_mapped import map_digest, with_label_map
-from holdfast.store import Rows, Store
+from holdfast.store import Store
 from holdfast.store.footer import Footer
+from holdfast.store.rows import ALL_LOGITS, EVERY
 
 Item = TypeVar("Item")
 WEIGHTS_FILE = "weights file"  # the fact of a footer that names its digest
-AFTER_BFLOAT16 = "-2"  # the version of runs whose first rows were made in bfloat16
 MOST_WIDTH = 1_000_000  # samples in flight
 
 
@@ -61,8 +64,11 @@ class RunOptions:
     precision: float | None = None
     batch_size: int | None = None
     speed: Speed = "auto"
+    logits: str = ""
 
     def __post_init__(self) -> None:
+        if self.logits not in ("", EVERY):
+            raise unknown("choice of logits", self.logits, [EVERY])
         if self.batch_size is not None and not 1 <= self.batch_size <= MOST_WIDTH:
             raise Misuse(f"--batch-size is 1 or more, and at most {MOST_WIDTH:,}, got {self.batch_size}")
         if not -LARGEST <= self.seed <= LARGEST:
@@ -109,30 +115,40 @@ class Job:
     @property
     def footer(self) -> Footer:
         footer = Footer.of(self.run, self.model.card, self.dataset.card, len(self.dataset.ids))
-        label_map = self.dataset.card.answers
-        facts = {} if label_map is None else {"answers": label_map.words}
+        answers = self.dataset.card.answers
+        facts = {"answers": answers.words} if isinstance(answers, LabelMap) else {}
+        if self.run.scenario.dataset.kind == "object":
+            facts["data"] = "memory"
         return replace(footer, command=command(self.run), facts=facts | self.notes, probe=self.probe)
 
-    def setting(self, device: torch.device) -> MeasureSettings:
-        source = self.run.scenario.dataset
-        return MeasureSettings(self.model, self.dataset, self.changes, self.run.seed, device, self.logits, source)
+    def setting(self, device: torch.device, scorer: TwoStepScorer | None = None) -> MeasureSettings:
+        source, seed = self.run.scenario.dataset, self.run.seed
+        return MeasureSettings(self.model, self.dataset, self.changes, seed, device, self.logits, source, scorer)
 
 
 class ModelLoader:
     """Loads each model and dataset once, checks each pair once, and keeps one model at a time."""
 
     def __init__(
-        self, device: torch.device, store: Store | None = None, note: Callable[[str], None] = lambda _: None
+        self,
+        device: torch.device,
+        store: Store | None = None,
+        note: Callable[[str], None] = lambda _: None,
+        data: Mapping[str, Dataset] | None = None,
     ) -> None:
-        """`store`: whose rows a model that is code may use again; `note` is called where it may not."""
+        """`store`: whose rows a model that is code may use again; `note` is called where it may not.
+
+        `data`: datasets in memory by the key of their ref.
+        """
         self.device, self.store, self.note = device, store, note
         self.behaviours: dict[tuple[str, ...], tuple[str, Probe]] = {}
         self.files: dict[Path, str] = {}
         self.cards: dict[tuple[str, str], ModelCard] | None = None
-        self.datasets: dict[str, Dataset] = {}
+        self.datasets: dict[str, Dataset] = dict(data or {})
         self.loaded: tuple[Ref, Classifier] | None = None
-        self.mapped: dict[tuple[int, LabelMap], Classifier] = {}
+        self.mapped: dict[tuple[int, LabelMap, int | None], Classifier] = {}
         self.fast = FastVersions(device)
+        self.scorers: dict[tuple[object, ...], TwoStepScorer | None] = {}
         self.checked: dict[tuple[str, ...], tuple[Flag, ...]] = {}
         self.ahead = 0  # passes to the images that each model has before it: whether compiling pays
         self.gradients = GradientCheck(device)
@@ -151,6 +167,7 @@ class ModelLoader:
             self.loaded = None  # let go of the last one before the next takes its memory
             self.mapped.clear()
             self.fast = FastVersions(self.device)
+            self.scorers.clear()
             self.gradients.tried.clear()
             self.loaded = options, load(options, device=self.device)
         return self.loaded
@@ -158,16 +175,17 @@ class ModelLoader:
     def answering(self, model: Classifier, dataset: Dataset) -> Classifier:
         """The model as it answers for this dataset; refuses the two where they cannot belong together."""
         fits(model.card, dataset.card, dataset.labels)
-        label_map = dataset.card.answers
-        if label_map is not None:
-            label_map = label_map.of(model.card.classes)
-        if label_map is None or label_map.is_whole:
+        answers = dataset.card.answers
+        if answers is None:
+            return model
+        label_map, side = answers.of(model.card.classes), resized_side(model.card, dataset.card)
+        if label_map.is_whole and side is None:
             return model
         if isinstance(model, RecordedModel):
-            return RecordedModel(replace(model.card, classes=label_map.classes), map_digest(label_map))
-        key = (id(model), label_map)
+            return RecordedModel(replace(model.card, classes=label_map.classes), map_digest(label_map, side=side))
+        key = (id(model), label_map, side)
         if key not in self.mapped:
-            self.mapped[key] = with_label_map(model, label_map)
+            self.mapped[key] = with_label_map(model, label_map, side=side)
         return self.mapped[key]
 
     def job(self, model: Ref | Classifier, scenario: Scenario, options: RunOptions, *, recorded: bool = False) -> Job:
@@ -177,7 +195,10 @@ class ModelLoader:
         if classifier is not self.logits_of:  # logits are of one model
             self.logits.forget()
             self.logits_of = classifier
-        dataset = self.dataset(scenario.dataset)
+        dataset = self.dataset(sized_for(scenario.dataset, classifier.card))
+        if not is_labelled(dataset.labels):
+            _refuse_without_labels(scenario, options)
+        answers, heads = dataset.card.answers, classifier.card.classes
         classifier = self.answering(classifier, dataset)
         run = Run(
             model=ref,
@@ -188,9 +209,12 @@ class ModelLoader:
             weights=classifier.card.weights,
             data=dataset.card.fingerprint,
             answers=getattr(classifier, "label_map", ""),
+            logits=options.logits if classifier.card.classes > ALL_LOGITS else "",
         )
         run, probe = self._behaving(run, classifier, dataset)
         changes = tuple((part, registry.build(part)) for part in scenario.changes)
+        sources = [getattr(change, "source_in_key", "") for _, change in changes]
+        run = replace(run, sources="; ".join(filter(None, sources)))
         for _, change in changes:
             if isinstance(change, Attack):
                 change.refuse(classifier.card)
@@ -198,6 +222,8 @@ class ModelLoader:
             self.gradients.refuse(classifier, dataset, changes)
         file = None if not isinstance(model, Ref) else self.weights_file(model)
         notes = {} if file is None else {WEIGHTS_FILE: file}
+        if isinstance(answers, LabelMapChoice):
+            notes["answers"] = answers.of(heads).words
         return Job(run, classifier, dataset, changes, self.logits, notes, probe)
 
     def weights_file(self, ref: Ref) -> str | None:
@@ -255,6 +281,23 @@ class ModelLoader:
             if self.device.type == "cuda" and any(change.cost.backwards for _, change in job.changes):
                 job.model.fast = self.fast.version(job, speed, width, self.ahead, note)
 
+    def scorer(self, job: Job, speed: Speed) -> TwoStepScorer | None:
+        """What scores the samples of a job without attacks in two steps, where it is long enough for that."""
+        long = len(job.order) >= LEAST_SAMPLES and all(ref.kind != "attack" for ref, _ in job.changes)
+        if speed == "exact" or self.device.type != "cuda" or not long:
+            return None
+        key = (id(job.model), job.run.weights, job.run.data, job.order[:TRIED].tobytes())
+        if key not in self.scorers:
+            self.scorers = {key: two_step_scorer(job.model, self._first_images(job))}
+        scorer = self.scorers[key]
+        job.notes["logits"] = "float32" if scorer is None else scorer.words
+        return scorer
+
+    def _first_images(self, job: Job) -> Tensor:
+        read = job.dataset.images(job.order[:TRIED].tolist())
+        kept = [i for i in range(len(read.pixels)) if i not in read.failed]
+        return on_device(read.pixels[kept], self.device)
+
     def flags(self, job: Job) -> tuple[Flag, ...]:
         """What the model's check says on this dataset."""
         pair = (job.run.model.key, job.run.weights, job.run.data, job.run.scenario.dataset.key)
@@ -263,24 +306,18 @@ class ModelLoader:
         return self.checked[pair] + radius_flags(job.run.scenario)
 
 
-class JobRows(NamedTuple):
-    """A job and the rows that the store has of it, None where it has none."""
-
-    job: Job
-    rows: Rows | None
-
-
-def find_rows(job: Job, store: Store, note: Callable[[str], None]) -> JobRows:
-    """The rows of a job, and the job under another key where those in the store were made by a weaker attack."""
-    rows = store.find(job.run.key)
-    if rows is None or not rows.footer.is_weak:
-        return JobRows(job, rows)
-    note(
-        f"the rows of `{job.run.model}` under `{job.run.scenario}` were made with gradients in bfloat16, which attack "
-        "weaker: it is measured as another run, and those rows stay"
-    )
-    job = replace(job, run=replace(job.run, behaviour=f"{job.run.behaviour}{AFTER_BFLOAT16}"))
-    return JobRows(job, store.find(job.run.key))
+def _refuse_without_labels(scenario: Scenario, options: RunOptions) -> None:
+    """Refuses what has no meaning for samples without labels."""
+    attack = next((ref for ref in scenario.changes if ref.kind == "attack"), None)
+    if attack is not None:
+        raise NoLabels(
+            f"`{attack.name}` needs labels, and `{scenario.dataset}` has none: an attack turns right answers wrong",
+            hint="attack labelled images; corruptions need no labels",
+        )
+    if options.precision is not None:
+        raise NoLabels(
+            f"--precision is of an accuracy, and `{scenario.dataset}` has no labels", hint="say how many: --samples"
+        )
 
 
 def _placed(model: Classifier, device: torch.device) -> Classifier:
@@ -329,46 +366,23 @@ def as_holdfast_error(error: BaseException) -> HoldfastError:
     return failure
 
 
-def fits(model: ModelCard, dataset: DatasetCard, labels: NDArray[np.int64]) -> None:
-    """Refuses a model and a dataset that cannot belong together."""
-    if model.channels != dataset.channels:
-        raise HoldfastError(
-            f"`{model.name}` takes {model.channels} channels, the images of `{dataset.name}` have {dataset.channels}",
-            hint="choose a model trained on such images, or a dataset with that many channels",
-        )
-    label_map = None if dataset.answers is None else dataset.answers.of(model.classes)
-    if label_map is not None and label_map.known != model.classes:
-        raise HoldfastError(
-            f"`{model.name}` knows {model.classes} classes, `{dataset.name}` asks for a model of {label_map.known} "
-            f"({label_map.words})",
-            hint=f"choose a model of {label_map.known} classes, or another way to answer: `answers=…` of the dataset",
-        )
-    known = model.classes if label_map is None else label_map.classes
-    counts = f"`{model.name}` has {model.classes:,} classes and `{dataset.name}` has {len(dataset.classes):,}"
-    way = f"order the classes as the model does, starting at 0, or say which of its classes answer: {MAP_HINT}"
-    if len(labels) and (int(labels.min()) < 0 or int(labels.max()) >= known):
-        raise HoldfastError(
-            f"labels of `{dataset.name}` run from {int(labels.min())} to {int(labels.max())}, "
-            f"`{model.name}` knows the classes 0 to {known - 1}: {counts}",
-            hint=f"the label map is wrong: {way}",
-        )
-    if label_map is None and len(dataset.classes) != model.classes:
-        raise HoldfastError(counts, hint=f"a label of one is no class of the other: {way}")
-
-
-MAP_HINT = (
-    "`answers=` of folder, arrays, hf and webdataset takes a list of names or numbers, a file, `imagenet`, or how many "
-    "classes the model has where labels are its class numbers"
-)
+def resized_side(model: ModelCard, dataset: DatasetCard) -> int | None:
+    """The side to which images are brought for a model whose card says none, where the dataset picks by the model."""
+    if not isinstance(dataset.answers, LabelMapChoice) or model.size is not None:
+        return None
+    side = dataset.answers.side(model.classes)
+    return None if (side, side) == dataset.size else side
 
 
 def command(run: Run) -> str:
     """The one command that makes these rows again."""
-    words = ["holdfast", "evaluate", str(run.model), "--scenario", str(run.scenario)]
+    words = ["holdfast", "evaluate", run.model.plain, "--scenario", run.scenario.plain]
     if run.seed:
         words += ["--seed", str(run.seed)]
     if run.samples is not None:
         words += ["--samples", str(run.samples)]
     if run.precision is not None:
         words += ["--precision", number_text(run.precision)]
+    if run.logits:
+        words += ["--logits", run.logits]
     return shlex.join(words)

@@ -1,4 +1,7 @@
-"""The ledger of a run: of every sample, in the order they are measured, whether it is right, wrong or not yet known."""
+"""The ledger of a run: of every sample, in the order they are measured, whether it is right, wrong or not yet known.
+
+A sample without a label is known once it is measured, and neither right nor wrong.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +13,33 @@ from numpy.typing import NDArray
 
 from holdfast.core.intervals import wilson
 from holdfast.core.types import Score
+from holdfast.store import Rows
 
 CHECKPOINT = 100  # samples between looks at the precision, so that where a run stops does not depend on its batches
-UNKNOWN = -1
+UNKNOWN, UNLABELLED = -1, 2
+
+Marks = NDArray[np.int8]
+
+
+def marks(rows: Rows) -> Marks:
+    """What the ledger says of rows: 1 for right, 0 for wrong, 2 where there is no label."""
+    if not rows.has_labels:
+        return np.full(len(rows), UNLABELLED, dtype=np.int8)
+    return np.asarray(rows.correct, dtype=np.int8)
 
 
 @dataclass(slots=True)
 class Ledger:
-    """`correct` holds 1 for right, 0 for wrong, -1 for not yet known; `precision` is where the run may stop."""
+    """`correct` holds the marks of samples, -1 for not yet known; `precision` is where the run may stop."""
 
-    correct: NDArray[np.int8]
+    correct: Marks
     precision: float | None = None
 
     @classmethod
     def empty(cls, samples: int, precision: float | None) -> Ledger:
         return cls(np.full(samples, UNKNOWN, dtype=np.int8), precision)
 
-    def enter(self, span: range | Sequence[int], right: NDArray[np.bool_]) -> None:
+    def enter(self, span: range | Sequence[int], right: Marks) -> None:
         self.correct[np.asarray(span, dtype=np.int64)] = right
 
     @property
@@ -34,7 +47,10 @@ class Ledger:
         return int((self.correct != UNKNOWN).sum())
 
     @property
-    def standing(self) -> Score:
+    def standing(self) -> Score | None:
+        """The share of right answers so far; None where samples have no labels."""
+        if (self.correct == UNLABELLED).any():
+            return None
         return wilson(int((self.correct == 1).sum()), self.known)
 
     @property

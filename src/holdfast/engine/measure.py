@@ -15,6 +15,7 @@ from holdfast.core.noise import Noise
 from holdfast.core.refs import Ref
 from holdfast.core.types import Batch, Change, Changed, Classifier, Dataset
 from holdfast.engine.shards import ImagesKey, LogitCache, Shard, images_key, on_device, out_of_range
+from holdfast.engine.two_step import TwoStepScorer
 from holdfast.store.rows import Predictions
 
 
@@ -29,6 +30,7 @@ class MeasureSettings:
     device: torch.device
     logit_cache: LogitCache | None = None
     source: Ref | None = None
+    scorer: TwoStepScorer | None = None  # where the model itself need not score every sample
 
     def key(self, changes: int) -> ImagesKey:
         """Names the images after the first so many changes."""
@@ -94,8 +96,16 @@ def measure(setting: MeasureSettings, shard: Shard, *, width: int) -> Measured:
     labels = torch.from_numpy(np.asarray(dataset.labels[index])).to(setting.device)
     batch = Batch(images if whole else images[kept], labels if whole else labels[kept], tuple(ids[i] for i in usable))
     changed = _through_changes(setting, batch, width)
-    logits = final_logits(setting.model, changed.images, width)
-    if setting.logit_cache is not None and all(ref.kind != "attack" for ref, _ in setting.changes):
+    if setting.scorer is None or not len(batch):
+        logits = final_logits(setting.model, changed.images, width)
+    else:
+        logits, twice = setting.scorer(changed.images, width)
+        changed = changed.then(Changed(changed.images, forwards=twice.long()))
+    if (
+        setting.scorer is None
+        and setting.logit_cache is not None
+        and all(ref.kind != "attack" for ref, _ in setting.changes)
+    ):
         setting.logit_cache.keep(setting.key(len(setting.changes)), batch.ids, logits)
     return Measured(
         ids=ids,

@@ -13,24 +13,17 @@ from torch import Tensor, nn
 
 from holdfast.attacks.success import is_wrong
 from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.intervals import wilson
 from holdfast.core.noise import Noise
-from holdfast.core.refs import Ref
+from holdfast.core.refs import Ref, parse_ref
 from holdfast.core.registry import registry
-from holdfast.core.types import Batch, Change, Changed, Classifier, DatasetCard, ModelCard
-from holdfast.datasets.in_memory import numbered
-from holdfast.engine.device import Width
+from holdfast.core.types import Batch, Change, Changed, Classifier, DatasetCard, ModelCard, Score
+from holdfast.datasets.from_python import as_floats, class_numbers, image_array
+from holdfast.datasets.in_memory import Pixels, numbered
+from holdfast.engine.device import Width, full_precision
+from holdfast.engine.inputs import as_classifier
 from holdfast.engine.measure import final_logits
-from holdfast.engine.shards import out_of_range
-from holdfast.models.classifier import (
-    TorchClassifier,
-    borrowed,
-    device_of,
-    is_classifier,
-    load,
-    modes_kept,
-    prepared,
-    wrap,
-)
+from holdfast.models.classifier import TorchClassifier, borrowed, device_of, prepared
 
 Array = TypeVar("Array", Tensor, NDArray[np.float32])
 AT_ONCE = 256  # images that are corrupted together
@@ -51,6 +44,11 @@ class AttackedImages(Generic[Array]):
     forwards: Array
     backwards: Array
 
+    @property
+    def accuracy(self) -> Score:
+        """The share of images that the attack did not break, with its interval."""
+        return wilson(len(self.broken) - int(self.broken.sum()), len(self.broken))
+
     def __repr__(self) -> str:
         count = int(self.broken.sum())
         return f"AttackedImages({count:,} of {len(self.broken):,} broken)"
@@ -66,20 +64,25 @@ def attack(
     ids: Sequence[str] | None = None,
     batch_size: int | None = None,
 ) -> AttackedImages[Array]:
-    """Attacks images in [0, 1] (NCHW, or uint8): `attack(net, images, labels, "autoattack-linf:radius=8/255")`.
+    """Attacks images in [0, 1] or uint8: `attack(net, images, labels, "autoattack-linf:radius=8/255")`.
 
-    The model is a module, a classifier or the ref of one; it stays as it was and where it is. Every draw depends on
-    `seed` and the id of an image, by default its position: the result does not depend on `batch_size`.
+    The model is a module, a classifier or the ref of one; it stays as it was and where it is. Images are NCHW, or NHWC,
+    which comes back as it came. Every draw depends on `seed` and the id of an image, by default its position: the
+    result does not depend on `batch_size`.
     """
-    pixels = _pixels(images)
-    classifier = _classifier(model, pixels)
+    bound = _bound("attack", ref)
+    given = image_array(images)
+    classifier = _classifier(model, given.pixels.shape[1:])
     device = device_of(classifier) or torch.device("cpu")
-    pixels, answers = pixels.to(device), torch.as_tensor(np.asarray(_host(labels))).to(device).long()
-    if answers.shape != pixels.shape[:1]:
-        raise Misuse(f"{len(pixels)} images need as many labels, got an array of shape {tuple(answers.shape)}")
-    bound = registry.bind("attack", ref)
+    numbers = class_numbers(labels, len(given.pixels))
+    if len(numbers) and numbers.max() >= classifier.card.classes:
+        raise Misuse(
+            f"a label is {numbers.max()}, the model knows the classes 0 to {classifier.card.classes - 1}",
+            hint="labels count the model's classes from 0",
+        )
+    pixels, answers = _tensor(given.pixels, images).to(device), torch.from_numpy(numbers).to(device)
     batch = Batch(pixels, answers, _ids(ids, len(pixels)))
-    with borrowed([classifier]):
+    with full_precision(), borrowed([classifier]):
         width = Width(batch_size) if batch_size else Width.for_model(classifier, _card(pixels), device)
         result = width.recovering(lambda value: _changed(classifier, bound, batch, seed, value), lambda _: None)
         logits = final_logits(classifier, result.images, width.value)
@@ -89,22 +92,37 @@ def attack(
     zero = torch.zeros(len(pixels), device=device)
     passes = [zero if count is None else count for count in (result.forwards, result.backwards)]
     sizes = torch.full_like(zero, torch.nan) if result.size is None else result.size
-    values = (result.images, is_wrong(logits, answers), sizes, logits, passes[0].long(), passes[1].long())
-    return AttackedImages(*(_as_given(value, images) for value in values))
+    values = (is_wrong(logits, answers), sizes, logits, passes[0].long(), passes[1].long())
+    shown = _as_given(_laid_out(result.images, given.channels_last, images), images)
+    return AttackedImages(shown, *(_as_given(value, images) for value in values))
 
 
 def corrupt(images: Array, ref: str, *, seed: int = 0, ids: Sequence[str] | None = None) -> Array:
-    """Corrupted images: `corrupt(images, "fog:severity=3")`, for images in [0, 1] (NCHW, or uint8).
+    """Corrupted images: `corrupt(images, "fog:severity=3")`, for images in [0, 1] or uint8, NCHW or NHWC.
 
-    Every draw depends on `seed` and the id of an image, by default its position.
+    The result is float32 in [0, 1]. Every draw depends on `seed` and the id of an image, by default its position.
     """
-    bound, pixels = registry.bind("corruption", ref), _pixels(images)
+    bound, given = _bound("corruption", ref), image_array(images)
+    pixels = _tensor(given.pixels, images)
     names, labels = _ids(ids, len(pixels)), torch.zeros(len(pixels), dtype=torch.long, device=pixels.device)
     parts = [
         _changed(_Unused(), bound, Batch(pixels[some], labels[some], names[some]), seed, AT_ONCE).images
         for some in (slice(start, start + AT_ONCE) for start in range(0, len(pixels), AT_ONCE))
     ]
-    return _as_given(torch.cat(parts) if parts else pixels, images)
+    made = torch.cat(parts) if parts else pixels
+    return _as_given(_laid_out(made, given.channels_last, images), images)
+
+
+def _bound(kind: str, ref: str) -> Ref:
+    """The ref of one attack or corruption; says so where it is the other."""
+    if not isinstance(ref, str):
+        raise Misuse(f"the {kind} is a text such as `pgd-linf:radius=8/255`, got {type(ref).__name__}")
+    other = "corruption" if kind == "attack" else "attack"
+    name = parse_ref(ref).name
+    if name in registry.entries(other):
+        call = "holdfast.corrupt(images, …)" if kind == "attack" else "holdfast.attack(net, images, labels, …)"
+        raise Misuse(f"`{name}` is no {kind}: it is of the kind {other}", hint=f"use {call}")
+    return registry.bind(kind, ref)
 
 
 class _Unused:
@@ -122,36 +140,22 @@ def _changed(model: Classifier, ref: Ref, batch: Batch, seed: int, width: int) -
     return change(model, batch, noise, width=width)
 
 
-def _classifier(model: nn.Module | Classifier | str, pixels: Tensor) -> TorchClassifier:
-    if isinstance(model, str):
-        return load(model)
-    if isinstance(model, TorchClassifier):
-        return model
-    if is_classifier(model):
-        return prepared(model)
-    if isinstance(model, nn.Module):
-        device = device_of(model)
-        with modes_kept(model), torch.no_grad():
-            logits = model.eval()(torch.full((2, *pixels.shape[1:]), 0.5, device=device))
-        return wrap(model, name=type(model).__name__, classes=logits.shape[1], channels=pixels.shape[1])
-    raise Misuse(f"a model is a module, a classifier or the ref of one, got {type(model).__name__}")
+def _classifier(model: nn.Module | Classifier | str, shape: tuple[int, ...]) -> TorchClassifier:
+    made = as_classifier(model, shape=shape)
+    return made if isinstance(made, TorchClassifier) else prepared(made)
 
 
-def _pixels(images: object) -> Tensor:
-    """Images as float32 in [0, 1]; a batch that is not is refused, with what to do."""
-    pixels = torch.as_tensor(images if isinstance(images, Tensor) else np.asarray(images)).detach()
-    if pixels.ndim != 4 or pixels.shape[1] not in (1, 3):
-        raise Misuse(
-            f"images have the shape (count, channels, height, width) with 1 or 3 channels, got {tuple(pixels.shape)}",
-            hint="images.transpose(0, 3, 1, 2) turns the channels of a numpy array to the front",
-        )
-    if pixels.dtype == torch.uint8:
-        return pixels.float() / 255
-    pixels = pixels.float()
-    for position, problem in out_of_range(pixels).items():
-        hint = "put the normalisation inside the model: holdfast.wrap(net, mean=…, std=…)"
-        raise HoldfastError(f"image {position}: {problem}", hint=hint)
-    return pixels
+def _tensor(pixels: Pixels, images: object) -> Tensor:
+    """Images as float32 in [0, 1], on the device where they came from."""
+    made = torch.from_numpy(np.ascontiguousarray(as_floats(pixels)))
+    return made.to(images.device) if isinstance(images, Tensor) else made
+
+
+def _laid_out(images: Tensor, channels_last: bool, like: object) -> Tensor:
+    """Images in the order of axes that they came in."""
+    if not channels_last:
+        return images
+    return images.squeeze(1) if np.ndim(like) == 3 else images.permute(0, 2, 3, 1)  # type: ignore[arg-type]
 
 
 def _card(pixels: Tensor) -> DatasetCard:
@@ -167,10 +171,6 @@ def _ids(ids: Sequence[str] | None, count: int) -> tuple[str, ...]:
     if len(ids) != count or len(set(ids)) != count:
         raise Misuse(f"{count} images need as many different ids, got {len(set(ids))}")
     return tuple(map(str, ids))
-
-
-def _host(values: object) -> object:
-    return values.detach().cpu().numpy() if isinstance(values, Tensor) else values
 
 
 def _as_given(value: Tensor, like: Array) -> Array:

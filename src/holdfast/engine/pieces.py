@@ -56,6 +56,8 @@ def ending(what: str, rows: Rows) -> str:
     return f"{what}, {rows.footer.failed} failed" if rows.footer.failed else what
 
 
-def standing(rows: Rows) -> Score:
-    """The share of right answers so far."""
+def standing(rows: Rows) -> Score | None:
+    """The share of right answers so far; None where there are no labels."""
+    if not rows.has_labels:
+        return None
     return wilson(int(rows.correct.sum()), len(rows))

@@ -15,20 +15,22 @@ from holdfast.core.errors import Absent
 from holdfast.core.noise import Noise
 from holdfast.core.refs import Ref, Scenario
 from holdfast.core.types import Batch, Classifier, Cost
+from holdfast.core.values import split
 from holdfast.engine.device import Width, device_name, full_precision, pick_device
 from holdfast.engine.jobs import (
     Job,
     ModelLoader,
     RunOptions,
     as_holdfast_error,
-    find_rows,
     read_models,
     read_scenarios,
     scenario_cost,
 )
 from holdfast.engine.shards import on_device
+from holdfast.engine.stored_rows import find_rows
 from holdfast.engine.watch import BACKWARD, Expected, Watcher
 from holdfast.store import Footer, Store
+from holdfast.store.rows import ALL_LOGITS, EVERY
 
 TRIAL = 32  # samples in a trial
 REPEATS = 2
@@ -169,7 +171,8 @@ class StoreRecord:
         known = self.runs.get((model, scenario.full, scenario.versions, options.seed))
         there = self.populations.get(scenario.dataset)
         samples = options.samples if there is None else min(there, options.samples or there)
-        if known is None:
+        known = [each for each in known or () if each.has_logits or not options.logits]
+        if not known:
             return samples, 0
         selection = (None if samples == there else samples, options.precision)
         same = [each for each in known if each.is_done and each.selection == selection]
@@ -181,17 +184,21 @@ class StoreRecord:
     def _add(self, footer: Footer, n: int, *, is_done: bool) -> None:
         versions = tuple(change.version for change in footer.changes)
         self.runs[footer.model_full, footer.scenario_full, versions, footer.seed].append(
-            StoredRun((footer.samples, footer.precision), n, is_done)
+            StoredRun(
+                *((footer.samples, footer.precision), n, is_done),
+                has_logits=footer.card.classes <= ALL_LOGITS or footer.logits == EVERY,
+            )
         )
-        self.populations[footer.dataset] = footer.population
+        self.populations[split(footer.scenario_full, "+")[0]] = footer.population
 
 
 class StoredRun(NamedTuple):
-    """One run that a store holds: its choice of samples, and how many rows there are."""
+    """One run that a store holds: its choice of samples, how many rows there are, and whether they have all logits."""
 
     selection: tuple[int | None, float | None]
     n: int
     is_done: bool
+    has_logits: bool = True
 
 
 class ScenarioKey(NamedTuple):
@@ -203,7 +210,7 @@ class ScenarioKey(NamedTuple):
 
     @classmethod
     def of(cls, scenario: Scenario) -> ScenarioKey:
-        return cls(scenario.full, tuple(part.version for part in scenario.changes), str(scenario.dataset))
+        return cls(scenario.full, tuple(part.version for part in scenario.changes), scenario.dataset.full)
 
 
 def passes(forwards: int, backwards: int) -> float:

@@ -68,7 +68,7 @@ def worth_seconds(net: nn.Module) -> float:
 def pace(model: Callable[[Tensor], Tensor], images: Tensor) -> float:
     """Forward and backward passes per second, of all these images at once."""
     seconds = math.inf
-    for _ in range(3):  # the first one chooses kernels
+    for _ in range(2):  # the first one chooses kernels
         leaf = images.clone().requires_grad_()
         _wait(images)
         begun = time.perf_counter()
@@ -149,15 +149,16 @@ class References:
         return self.right * min((part.unbroken for part in self.parts), default=1.0)
 
 
-def references(model: Classifier, attack: Attack, batch: Batch, width: int) -> References:
-    """Every part of the attack, run in float32 on samples that are right at the start."""
+def references(model: Classifier, attack: Attack, batch: Batch, width: int, *, parts: int | None = None) -> References:
+    """The parts of the attack, all or the first so many, run in float32 on samples that are right at the start."""
     start = _margins(model, batch, width)
     right = (start < 0).nonzero().squeeze(1)
     share = len(right) / len(start)
     batch, start = batch.take(right[:SAMPLES]), start[right[:SAMPLES]]
     # without a radius nothing is confirmed, so the model itself is asked throughout
-    parts = [(part, radius) for part, radius in dict.fromkeys(short_parts(attack)) if math.isfinite(radius)]
-    return References(tuple(_reference(model, *part, batch, start, width) for part in parts if len(right)), share)
+    short = [(part, radius) for part, radius in dict.fromkeys(short_parts(attack)) if math.isfinite(radius)]
+    run = short[:parts] if len(right) else []
+    return References(tuple(_reference(model, *part, batch, start, width) for part in run), share)
 
 
 def _reference(model: Classifier, attack: Attack, radius: float, batch: Batch, start: Tensor, width: int) -> Reference:

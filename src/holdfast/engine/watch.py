@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from holdfast.core.refs import Run
-from holdfast.core.types import Score
+from holdfast.core.types import NO_LABELS, Score
 
 BACKWARD = 2.0  # forward passes that a backward pass costs, roughly
 
@@ -34,7 +34,7 @@ class Watcher:
 
     def began(self, run: Run, samples: int, kept: int) -> None: ...
 
-    def advanced(self, run: Run, samples: int, standing: Score) -> None: ...
+    def advanced(self, run: Run, samples: int, standing: Score | None) -> None: ...
 
     def working(self, run: Run, text: str) -> None:
         """The run goes on inside a shard; called often, so that whoever shows it chooses when."""
@@ -43,12 +43,27 @@ class Watcher:
 
     def note(self, text: str) -> None: ...
 
+    def job_ended(self) -> None:
+        """The job has ended."""
+
+
+def standing_text(standing: Score | None) -> str:
+    """The accuracy so far; words where samples have no labels."""
+    return NO_LABELS if standing is None else standing.percent()
+
 
 class StderrWatcher(Watcher):
     """Writes notes to stderr, for callers in Python."""
 
     def note(self, text: str) -> None:
         sys.stderr.write(f"holdfast: {text}\n")
+
+
+def default_watcher() -> Watcher:
+    """For callers in Python: a bar in a notebook, notes elsewhere."""
+    from holdfast.engine.notebook import NotebookWatcher, in_notebook
+
+    return NotebookWatcher() if in_notebook() else StderrWatcher()
 
 
 class TimeLeft:

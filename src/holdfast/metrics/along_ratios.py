@@ -25,17 +25,22 @@ from holdfast.store.rows import FLOAT16_MOST, Rows
 
 ADVERSARIAL_RATIOS = tuple(tenth / 10 for tenth in range(11))
 SHIFT_RATIOS = (0.2, 0.4, 0.6, 0.8, 1.0)
+FEWEST = 100  # bootstrap draws of a mean confidence, also where agreement has no interval
 
 
 @dataclass(frozen=True, slots=True)
 class RatioPoint:
-    """What a set is worth of which the share `ratio` is changed; `left_out` samples had no usable answer."""
+    """What a set is worth of which the share `ratio` is changed; `left_out` samples had no usable answer.
+
+    `confidence`: how sure the model is where it was right, and where the change then broke it.
+    """
 
     ratio: float
     agreement: Agreement
     afr_t: Score
     afr_p: Score
     left_out: int
+    confidence: Confidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +108,7 @@ def full_logits(rows: Rows) -> NDArray[np.float64]:
     if logits is None:
         raise HoldfastError(
             f"run {rows.footer.key} keeps only its largest logits, posterior agreement takes all",
-            hint="write all logits to a file and give that: holdfast agree A.npy B.npy",
+            hint="measure it with `--logits all`; or write all logits to a file: holdfast agree A.npy B.npy",
         )
     # the distance that stands for every larger one, and in files of old the logit that does
     with np.errstate(invalid="ignore"):
@@ -147,7 +152,8 @@ def _along(
     for ratio in ratios:
         rows = mixed(reference, changed, ratio)
         agreement, left_out = agreement_of_rows(reference, rows, resamples=resamples)
-        made.append(RatioPoint(ratio, agreement, accuracy(rows), afr_p(reference, rows), left_out))
+        sure = confidence_before_after(reference, rows, resamples=max(resamples, FEWEST))
+        made.append(RatioPoint(ratio, agreement, accuracy(rows), afr_p(reference, rows), left_out, sure))
     return made
 
 

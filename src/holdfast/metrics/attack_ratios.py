@@ -9,6 +9,7 @@ from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.registry import register
 from holdfast.core.types import Score, without_interval
 from holdfast.metrics.multi_attack import (
+    CLEAN,
     Battery,
     Competitiveness,
     competitiveness,
@@ -84,15 +85,15 @@ class SingleRatio:
         self.attack, self.ratio = attack, ratio
 
     def of_battery(self, cells: Battery, trained: Mapping[str, float]) -> Score:  # noqa: ARG002
-        every = {name: ratio_named(made, self.ratio) for name, made in single_competitiveness(cells).items()}
-        if not every:
+        if not cells.attacks:
             raise HoldfastError("the battery has no attacks, and no ratio of one is defined")
-        if self.attack is None:
-            lowest = min(every.values(), key=lambda score: score.value)
-            return lowest if len(every) == 1 else without_interval(lowest.value, lowest.n, LOWEST)
-        if self.attack not in every:
-            raise unknown("attack of this battery", self.attack, every)
-        return every[self.attack]
+        if self.attack is not None:
+            if self.attack not in cells.attacks:
+                raise unknown("attack of this battery", self.attack, cells.attacks)
+            cells = cells.of([entry for entry in cells.entries if entry == CLEAN or entry.attack == self.attack])
+        every = [ratio_named(made, self.ratio) for made in single_competitiveness(cells).values()]
+        lowest = min(every, key=lambda score: score.value)
+        return lowest if len(every) == 1 else without_interval(lowest.value, lowest.n, LOWEST)
 
 
 class _PartRatio:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.errors import HoldfastError, NoLabels, unknown
 from holdfast.core.intervals import CONFIDENCE, wilson
 from holdfast.core.types import Score
 from holdfast.metrics.accuracy import aligned
 from holdfast.metrics.difference_tests import mcnemar, paired_difference
-from holdfast.metrics.summary import lines
+from holdfast.metrics.summary import NO_SCORE, lines, unlabelled
 from holdfast.store.rows import Rows
 from holdfast.store.store import Store
 
@@ -84,6 +84,8 @@ def comparisons(store: Store, one: str, other: str, *, scenarios: Sequence[str] 
     for model, runs in ((one, first), (other, second)):
         if model not in known:
             raise unknown("measured model", model, known)
+        if not runs and unlabelled(store, models=[model], scenarios=scenarios):
+            raise NoLabels(f"`{model}` was measured on data without labels alone", hint=NO_SCORE)
         if not runs:
             raise HoldfastError(f"`{model}` was not measured under {', '.join(scenarios)}")
     shared = [scenario for scenario in first if scenario in second]

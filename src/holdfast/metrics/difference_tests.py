@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import bdtr, betaincinv
+from scipy.special import betainc, betaincinv, ndtri
 
 from holdfast.core.intervals import CONFIDENCE, z_value
 from holdfast.core.types import Score
@@ -23,11 +23,12 @@ class Tested(NamedTuple):
     p: float
 
 
-def paired_difference(one: NDArray[np.bool_], other: NDArray[np.bool_], *, confidence: float = CONFIDENCE) -> Score:
+def paired_difference(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> Score:
     """Share of `one` minus share of `other` on the same samples: all differences that the samples do not reject.
 
-    No difference is tested exactly (`mcnemar`), any other by the score test of Tango (1998), so the interval leaves out
-    0 where and only where McNemar's p is below 1 - confidence.
+    No difference is tested by `mcnemar`, any other by the score test of Tango (1998), inverted. Tango's test rejects no
+    difference wherever `mcnemar` does, and for some counts more, so the interval leaves out 0 where and only where
+    `mcnemar` is below 5 %.
     """
     assert one.shape == other.shape, "paired samples: the same samples in the same order"
     n = len(one)
@@ -35,15 +36,36 @@ def paired_difference(one: NDArray[np.bool_], other: NDArray[np.bool_], *, confi
         return Score(math.nan, -1.0, 1.0, 0)
     only_one, only_other = int((one & ~other).sum()), int((~one & other).sum())
     value = (only_one - only_other) / n
-    low, high = _inverted(value, lambda at: _paired_z(only_one, only_other, n, at), z_value(confidence))
-    if mcnemar(only_one, only_other) >= 1 - confidence:
+    low, high = _inverted(value, lambda at: _paired_z(only_one, only_other, n, at), z_value())
+    if mcnemar(only_one, only_other) >= 1 - CONFIDENCE:
         low, high = min(low, 0.0), max(high, 0.0)
     return Score(value, low, high, n)
 
 
 def mcnemar(only_one: int, only_other: int) -> float:
-    """Exact two-sided p-value that two models differ only by chance, from the samples on which they disagree."""
-    return min(1.0, 2 * float(bdtr(min(only_one, only_other), only_one + only_other, 0.5)))
+    """Two-sided mid-p-value that two models differ only by chance, from the samples on which they disagree.
+
+    McNemar (1947) with the binomial distribution, equal outcomes counted half (Fagerland, Lydersen and Laake 2013
+    advise it). Of equal models on up to 1,000 samples it rejects 5.4 % at most where they differ on 90 % of samples
+    or fewer, and 7.7 % at most (16 samples, always exactly one of them right). Without the exact distribution 4 against
+    0 would reject: 12.5 % of cases in which four samples differ.
+    """
+    return min(1.0, 2 * float(_mid_tail(np.float64(only_one), np.float64(only_other))))
+
+
+def mcnemar_z(only_one: ArrayLike, only_other: ArrayLike) -> NDArray[np.float64]:
+    """Standard errors that `mcnemar` of many counts stands for, negative where the first is behind."""
+    first, second = np.broadcast_arrays(np.asarray(only_one, np.float64), np.asarray(only_other, np.float64))
+    # an equal number, which is 0 standard errors exactly, may be one by rounding
+    return np.asarray(np.where(first == second, 0.0, -np.sign(first - second) * ndtri(_mid_tail(first, second))))
+
+
+def _mid_tail(only_one: NDArray[np.float64], only_other: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How likely a fair coin gives more heads than the larger count, and half of how likely it gives as many."""
+    most, least = np.maximum(only_one, only_other), np.minimum(only_one, only_other)
+    as_many = np.where(most > 0, betainc(np.maximum(most, 1), least + 1, 0.5), 1.0)
+    more = np.where(least > 0, betainc(most + 1, np.maximum(least, 1), 0.5), 0.0)
+    return np.asarray(np.where(most > 0, (as_many + more) / 2, 0.5))
 
 
 def exact_bounds(right: ArrayLike, n: ArrayLike, miss: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -38,9 +38,9 @@ def error_consistency(one: Rows, other: Rows) -> Score:
 def kappa(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> Score:
     """(observed - expected) / (1 - expected) agreement of being right.
 
-    The interval holds what either of two ways allows: the odds ratio of errors at the observed accuracies (Fisher's
-    exact distribution, mid-p), which is right where few errors are shared, and observed over expected disagreement
-    (MOVER), which is right where most are. None where a model has fewer than five right or five wrong answers.
+    Bounds by the odds ratio of errors at the observed accuracies (Fisher's exact distribution, mid-p); the upper one is
+    that of observed over expected disagreement (MOVER) where it lies further out, as where most errors are shared. None
+    where a model has fewer than five right or five wrong answers.
     """
     assert one.shape == other.shape, "paired samples: the same samples in the same order"
     n = len(one)
@@ -52,27 +52,23 @@ def kappa(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> Score:
     if min(wrong, other_wrong, n - wrong, n - other_wrong) < FEWEST:
         return without_interval(value, n, f"a model has fewer than {FEWEST} right or wrong answers")
     low, high = (_kappa_at(odds, wrong / n, other_wrong / n) for odds in _odds(both, wrong, other_wrong, n))
-    least, most = _by_disagreement(one, other)
-    return Score(value, min(low, least, value), max(high, most, value), n)
+    return Score(value, min(low, value), max(high, _by_disagreement(one, other), value), n)
 
 
-def _by_disagreement(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> tuple[float, float]:
-    """Bounds of κ = 1 - observed / expected disagreement, both uncertain, on the scale of logarithms."""
+def _by_disagreement(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> float:
+    """Upper bound of κ = 1 - observed / expected disagreement, both uncertain, on the scale of logarithms."""
     n, differ = len(one), one != other
     right, other_right = float(one.mean()), float(other.mean())
     expected = right * (1 - other_right) + other_right * (1 - right)
     moved = (1 - 2 * other_right) * (one - right) + (1 - 2 * right) * (other - other_right)
     spread = float(moved.std()) / math.sqrt(n)
     together = float(np.corrcoef(differ, moved)[0, 1]) if differ.any() and not differ.all() and spread > 0 else 0.0
-    low, high = share_bounds(float(differ.sum()), n)
-    of_expected = z_value() * spread / expected
-    middle = float(differ.mean()) or 0.5 / n
-    below, above = (math.inf if low <= 0 else math.log(middle / low)), math.log(high / middle)
-    upper = math.inf if math.isinf(below) else difference_reach(below, of_expected, together)
-    return (
-        1 - middle / expected * math.exp(difference_reach(above, of_expected, together)),
-        1 - middle / expected * math.exp(-upper),
-    )
+    low, _ = share_bounds(float(differ.sum()), n)
+    if low <= 0:
+        return 1.0
+    observed = float(differ.mean())
+    reach = difference_reach(math.log(observed / low), z_value() * spread / expected, together)
+    return 1 - observed / expected * math.exp(-reach)
 
 
 def _odds(both: int, wrong: int, other_wrong: int, n: int) -> tuple[float, float]:

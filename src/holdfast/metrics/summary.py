@@ -51,6 +51,9 @@ class Line:
         }
 
 
+NO_SCORE = "without labels there is no accuracy: `holdfast agree` and `holdfast predict` use the answers alone"
+
+
 def line(rows: Rows) -> Line:
     """Top-5 only where there are more than five classes to choose from, and ten at least: else it says little."""
     has_ranks = rows.table.column("rank").null_count < len(rows)  # published predictions come without logits
@@ -73,8 +76,22 @@ def lines(
     """The scores of every run in a store, in order of model and scenario; the latest of several last.
 
     Where one measurement was made on several choices of samples, the largest counts (`best_only`). Rows are read
-    only of versions that did not count them; a run whose rows cannot be used is told and left out.
+    only of versions that did not count them; a run whose rows cannot be used is told and left out, and so are runs on
+    data without labels, which `unlabelled` gives.
     """
+    chosen = [footer for footer in _chosen(store, models, scenarios, best_only=best_only) if footer.has_labels]
+    made = (line_of(footer) or _counted(store, footer) for footer in chosen)
+    return [each for each in made if each is not None]
+
+
+def unlabelled(
+    store: Store, *, models: Sequence[str] = (), scenarios: Sequence[str] = (), best_only: bool = True
+) -> list[Footer]:
+    """The runs on data without labels: they have answers and no scores."""
+    return [footer for footer in _chosen(store, models, scenarios, best_only=best_only) if not footer.has_labels]
+
+
+def _chosen(store: Store, models: Sequence[str], scenarios: Sequence[str], *, best_only: bool) -> list[Footer]:
     chosen = [
         footer
         for footer in store.footers().values()
@@ -88,8 +105,7 @@ def lines(
             *(not footer.is_weak, footer.finished, footer.key),
         )
     )
-    made = (line_of(footer) or _counted(store, footer) for footer in chosen)
-    return [each for each in made if each is not None]
+    return chosen
 
 
 def _counted(store: Store, footer: Footer) -> Line | None:

@@ -6,12 +6,16 @@ models.wrap(net, name="mine", mean=mean, std=std)                a live module
 models.check(classifier, images, labels)                         flags, with what to do about them
 """
 
+from holdfast.core.registry import register
+from holdfast.core.types import Classifier, ModelCard
 from holdfast.models.check import check
 from holdfast.models.classifier import TorchClassifier, load, normalised, prepared, weights_digest, wrap
 from holdfast.models.header import SavedModel, read_card
 from holdfast.models.saving import save_model
 
 __all__ = [
+    "Classifier",
+    "ModelCard",
     "SavedModel",
     "TorchClassifier",
     "check",
@@ -19,6 +23,7 @@ __all__ = [
     "normalised",
     "prepared",
     "read_card",
+    "register",
     "save_model",
     "weights_digest",
     "wrap",

@@ -78,10 +78,17 @@ class Normalised(nn.Module):
         self.training = net.training
 
     def forward(self, images: Tensor) -> Tensor:
-        if self.size is not None and images.shape[-2:] != (self.size, self.size):
-            images = F.interpolate(images, size=(self.size, self.size), mode="bilinear", antialias=True)
+        if self.size is not None:
+            images = at_side(images, self.size)
         logits: Tensor = self.net((images - self.mean) / self.std)
         return logits
+
+
+def at_side(images: Tensor, side: int) -> Tensor:
+    """The images at this side, bilinear and antialiased; as they are where they have it."""
+    if images.shape[-2:] == (side, side):
+        return images
+    return F.interpolate(images, size=(side, side), mode="bilinear", antialias=True)
 
 
 def normalised(
@@ -176,7 +183,7 @@ def load(model: str | Ref, *, device: str | torch.device | None = None) -> Torch
             f"the model source `{ref.name}` made a {type(built).__name__}, which is no classifier",
             hint="a source returns something callable with a `card`: TorchClassifier(net, card)",
         )
-    return prepared(built, source=str(ref), device=device)
+    return prepared(built, source=ref.plain, device=device)
 
 
 def wrap(
@@ -190,19 +197,34 @@ def wrap(
     std: Sequence[float] | None = None,
     trained_on: str = "",
     threats: tuple[str, ...] = (),
+    kind: str = "",
+    group: str = "",
     device: str | torch.device | None = None,
+    shape: tuple[int, int, int] | None = None,
 ) -> TorchClassifier:
     """A live module as a classifier. The module answers in evaluation mode and stays as it is: mode, gradients, device.
 
-    Weights are read when it is evaluated, so one classifier serves a whole training loop.
+    Weights are read when it is evaluated, so one classifier serves a whole training loop. `shape`: channels, height and
+    width of an image to try it on, where classes or channels are not given.
     """
+    if not isinstance(net, nn.Module):
+        raise Misuse(f"a model is a torch module, got {type(net).__name__}", hint="put the function into an nn.Module")
     if device is not None:
         net.to(device)
-    classifier = described(net, name=name, classes=classes, channels=channels, size=size, mean=mean, std=std)
+    classifier = described(
+        net, name=name, classes=classes, channels=channels, size=size, mean=mean, std=std, shape=shape
+    )
     count = sum(parameter.numel() for parameter in net.parameters())
     weights = weights_digest(classifier.net) if classifier.net.state_dict() else ""
     classifier.card = replace(
-        classifier.card, source="live", trained_on=trained_on, threats=threats, weights=weights, parameters=count
+        classifier.card,
+        source="live",
+        trained_on=trained_on,
+        threats=threats,
+        weights=weights,
+        parameters=count,
+        kind=kind,
+        group=group,
     )
     classifier.live = True
     return classifier
@@ -233,13 +255,14 @@ def described(
     size: int | None = None,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
+    shape: tuple[int, int, int] | None = None,
 ) -> TorchClassifier:
     """The network behind its preprocessing with a first card; unknown facts are found by a forward pass."""
     if channels is None and mean is not None and len(mean) > 1:
         channels = len(mean)
     whole = normalised(net, mean, std, size)
     if classes is None or channels is None:
-        outputs = _probed(whole, name=name, channels=channels, size=size)
+        outputs = _probed(whole, name=name, channels=channels, size=size, shape=shape)
         classes, channels = classes or outputs.classes, channels or outputs.channels
     return TorchClassifier(whole, ModelCard(name=name, source="", classes=classes, channels=channels, size=size))
 
@@ -249,17 +272,20 @@ def is_classifier(thing: object) -> TypeGuard[Classifier]:
     return isinstance(thing, Classifier) and isinstance(thing.card, ModelCard) and not isinstance(thing, type)
 
 
-def _probed(net: nn.Module, *, name: str, channels: int | None, size: int | None) -> Outputs:
-    """One forward pass on grey images of the first shape the network takes."""
-    shapes = [(c, size or s) for c, s in PROBE_SHAPES if channels in (None, c)] or [(channels or 3, size or 32)]
+def _probed(
+    net: nn.Module, *, name: str, channels: int | None, size: int | None, shape: tuple[int, int, int] | None
+) -> Outputs:
+    """One forward pass on grey images of this shape, or of the first one that the network takes."""
+    squares = [(c, size or s) for c, s in PROBE_SHAPES if channels in (None, c)] or [(channels or 3, size or 32)]
+    shapes = [(c, side, side) for c, side in squares] if shape is None else [shape]
     trouble: list[str] = []
-    for shape in dict.fromkeys(shapes):
-        images = torch.full((2, shape[0], shape[1], shape[1]), 0.5, device=device_of(net))
+    for tried in dict.fromkeys(shapes):
+        images = torch.full((2, *tried), 0.5, device=device_of(net))
         try:
             with modes_kept(net), torch.no_grad():
                 logits = net.eval()(images)
         except Exception as error:  # noqa: BLE001 - a network may raise anything on a shape it does not take
-            trouble.append(f"{shape[0]}x{shape[1]}x{shape[1]}: {str(error).splitlines()[0] if str(error) else error!r}")
+            trouble.append(f"{'x'.join(map(str, tried))}: {str(error).splitlines()[0] if str(error) else error!r}")
             continue
         if not isinstance(logits, Tensor) or logits.ndim != 2:
             got = f"shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
@@ -267,7 +293,12 @@ def _probed(net: nn.Module, *, name: str, channels: int | None, size: int | None
                 f"`{name}` must return logits of shape (images, classes), got {got}",
                 hint="wrap it in a module whose forward returns the logits alone",
             )
-        return Outputs(classes=logits.shape[1], channels=shape[0])
+        return Outputs(classes=logits.shape[1], channels=tried[0])
+    if shape is not None:
+        raise Misuse(
+            f"`{name}` does not take these images ({trouble[0]})",
+            hint="give images of the shape and type that it takes: float32 in [0, 1]",
+        )
     raise Misuse(
         f"`{name}` took none of the images it was tried on ({'; '.join(trouble[:2])})",
         hint="say what it takes: classes=10,channels=3,size=32",

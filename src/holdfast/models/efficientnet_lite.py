@@ -14,6 +14,7 @@ from holdfast.models.classifier import described
 from holdfast.models.extras import optional
 
 SIZES = (224, 240, 260)
+PADDING = 32  # pixels that its own evaluation crops off
 EXTRA = "efficientnet-lite"
 
 
@@ -42,5 +43,6 @@ def efficientnet_lite(number: int = 0) -> Classifier:
         mean=(127 / 255,) * 3,
         std=(128 / 255,) * 3,
     )
-    classifier.card = replace(classifier.card, trained_on="imagenet", licence="Apache-2.0")
+    card, resize = classifier.card, SIZES[number] + PADDING
+    classifier.card = replace(card, trained_on="imagenet", kind="standard", licence="Apache-2.0", resize=resize)
     return classifier

@@ -10,29 +10,31 @@ from torch import Tensor, nn
 from holdfast.core.labels import LabelMap
 from holdfast.core.refs import digest
 from holdfast.core.types import Classifier, FastVersion, fast_version_of
-from holdfast.models.classifier import TorchClassifier, device_of
+from holdfast.models.classifier import TorchClassifier, at_side, device_of, normalised
 
 BELOW = 10.0  # logits between the lowest real logit and that of a class that the model does not know
 
 
-def with_label_map(model: Classifier, label_map: LabelMap) -> Classifier:
-    """The model with its logits mapped; the map becomes a last layer where the model is a network."""
+def with_label_map(model: Classifier, label_map: LabelMap, *, side: int | None = None) -> Classifier:
+    """The model with its logits mapped, and images brought to `side` first; layers of it where it is a network."""
     assert model.card.classes == label_map.known, "the label map is for another number of classes"
     if not isinstance(model, TorchClassifier):
-        return LabelMapped(model, label_map)
+        return LabelMapped(model, label_map, side)
     layer = LabelMapLayer(label_map).to(device_of(model) or torch.device("cpu"))
-    net = nn.Sequential(model.net, layer)
-    net.training = model.net.training
+    inner = model.net if side is None else normalised(model.net, None, None, side).to(layer.members.device)
+    net = inner if label_map.is_whole else nn.Sequential(inner, layer)
+    net.training = inner.training = model.net.training
     mapped = TorchClassifier(net, replace(model.card, classes=label_map.classes))
     mapped.was_training = model.was_training
     mapped.live = model.live
-    mapped.label_map = map_digest(label_map, model.label_map)
+    mapped.label_map = map_digest(label_map, model.label_map, side=side)
     return mapped
 
 
-def map_digest(label_map: LabelMap, before: str = "") -> str:
-    """What predictions depend on besides the model; `before`: of a map that comes first."""
-    return digest([before, label_map.known, label_map.groups, label_map.other, label_map.merge])
+def map_digest(label_map: LabelMap, before: str = "", *, side: int | None = None) -> str:
+    """What predictions depend on besides the model; `before`: of a map that comes first, `side`: of the images."""
+    facts = [before, label_map.known, label_map.groups, label_map.other, label_map.merge]
+    return digest(facts if side is None else [*facts, side])
 
 
 class LabelMapLayer(nn.Module):
@@ -81,15 +83,15 @@ class LabelMapLayer(nn.Module):
 class LabelMapped:
     """A classifier that is no network, with its logits mapped; its `fast` version, where it has one, too."""
 
-    def __init__(self, model: Classifier, label_map: LabelMap) -> None:
-        self.model, self.layer = model, LabelMapLayer(label_map)
+    def __init__(self, model: Classifier, label_map: LabelMap, side: int | None = None) -> None:
+        self.model, self.layer, self.side = model, LabelMapLayer(label_map), side
         self.card = replace(model.card, classes=label_map.classes)
-        self.label_map = map_digest(label_map, getattr(model, "label_map", ""))
-        fast = fast_version_of(model)
+        self.label_map = map_digest(label_map, getattr(model, "label_map", ""), side=side)
+        fast = fast_version_of(model) if side is None else None
         self.fast = None if fast is None else LabelMappedFast(fast, self.layer)
 
     def __call__(self, images: Tensor) -> Tensor:
-        return self.layer.mapped(self.model(images))
+        return self.layer.mapped(self.model(images if self.side is None else at_side(images, self.side)))
 
 
 class LabelMappedFast(FastVersion):

@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from types import ModuleType
 from typing import Literal, NamedTuple
 
 from torch import Tensor, nn
@@ -33,6 +32,7 @@ class ZooEntry(NamedTuple):
     mean: Numbers
     std: Numbers
     size: int | None
+    download: str = ""  # where the public list keeps the checkpoint
 
 
 @register("model", "robustbench", source="https://github.com/RobustBench/robustbench")
@@ -52,7 +52,7 @@ def robustbench(
     path = Path(folder).expanduser() / dataset / threat / f"{name}.pt"
     entry = zoo().get((dataset, threat, name))
     if entry is None or not path.is_file():
-        return _from_package(name, threat, dataset, path, is_known=entry is not None)
+        return _from_package(name, threat, dataset, path, entry)
     state = dict(read_state(path, first="last" if name.startswith(LAST) else None))
     mean, std = _taken(state, "mu", entry.mean), _taken(state, "sigma", entry.std)
     state = {key: tensor for key, tensor in state.items() if not key.startswith(UNUSED)}
@@ -66,7 +66,11 @@ def zoo() -> dict[tuple[str, str, str], ZooEntry]:
     text = resources.files("holdfast.models").joinpath("robustbench_zoo.csv").read_text(encoding="utf-8")
     return {
         (line["dataset"], line["threat"], line["name"]): ZooEntry(
-            line["architecture"], _numbers(line["mean"]), _numbers(line["std"]), int(line["size"] or 0) or None
+            line["architecture"],
+            _numbers(line["mean"]),
+            _numbers(line["std"]),
+            int(line["size"] or 0) or None,
+            line["download"],
         )
         for line in csv.DictReader(text.splitlines())
     }
@@ -90,24 +94,16 @@ def _described(
     return classifier
 
 
-def _package() -> ModuleType:
-    try:
-        return importlib.import_module("robustbench.utils")
-    except (ImportError, RuntimeError) as error:  # a torchvision built for another torch raises RuntimeError
-        hint = "install RobustBench again, with a torchvision and a timm that belong to the installed torch"
-        raise HoldfastError(f"`robustbench` is installed but cannot be imported: {error}", hint=hint) from error
-
-
-def _from_package(name: str, threat: str, dataset: str, path: Path, *, is_known: bool) -> Classifier:
+def _from_package(name: str, threat: str, dataset: str, path: Path, entry: ZooEntry | None) -> Classifier:
+    by_hand = f"download {entry.download} and save it as {path}" if entry is not None and entry.download else ""
     if importlib.util.find_spec("robustbench") is not None:
-        package = _package()
-        net = package.load_model(name, model_dir=str(path.parents[2]), dataset=dataset, threat_model=threat)
+        net = _loaded_by_package(name, threat, dataset, path, by_hand)
         return _described(net, name, threat, dataset, None, None, None)
-    if is_known:
+    if entry is not None:
         raise HoldfastError(
             f"there is no checkpoint `{path}`",
-            hint="RobustBench's list of models links to it; put it there, or name another folder with folder=PATH; "
-            "with RobustBench's own package installed it is downloaded",
+            hint=f"{by_hand or 'put it there'}, or name another folder with folder=PATH; "
+            "with RobustBench's own package installed it is downloaded for you",
         )
     names = [known for at, kind, known in zoo() if (at, kind) == (dataset, threat)]
     if not names:
@@ -118,3 +114,22 @@ def _from_package(name: str, threat: str, dataset: str, path: Path, *, is_known:
         names,
         otherwise="networks that are not defined here need RobustBench's own package",
     )
+
+
+def _loaded_by_package(name: str, threat: str, dataset: str, path: Path, by_hand: str) -> nn.Module:
+    """The network as RobustBench's own loader makes it, its normalisation inside."""
+    try:
+        package = importlib.import_module("robustbench.utils")
+    except (ImportError, RuntimeError) as error:  # a torchvision built for another torch raises RuntimeError
+        hint = by_hand or "install RobustBench again, with a torchvision and a timm that belong to the installed torch"
+        raise HoldfastError(f"`robustbench` is installed but cannot be imported: {error}", hint=hint) from error
+    try:
+        net = package.load_model(name, model_dir=str(path.parents[2]), dataset=dataset, threat_model=threat)
+    except KeyError as error:
+        problem = f"the installed `robustbench` has no {dataset} model {error} for {threat}"
+        raise Misuse(problem, hint="a newer version may have it: pip install -U robustbench") from error
+    except Exception as error:
+        hint = by_hand or f"where it cannot download, put the checkpoint at {path} yourself"
+        raise HoldfastError(f"the installed `robustbench` cannot load `{name}`: {error}", hint=hint) from error
+    assert isinstance(net, nn.Module), "RobustBench loads modules"
+    return net

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.types import ModelCard
 from holdfast.models.classifier import normalised, weights_digest
+from holdfast.models.header import read_card
 from holdfast.models.weights import architecture as built
 from holdfast.models.weights import fit_weights
 
@@ -26,16 +28,20 @@ def save_model(
     architecture: str,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
+    half: bool = False,
 ) -> Path:
     """Writes the bare network (what `architecture` builds) and its card as one file, whole or not at all.
 
-    `card.size`, where given, is the size images are brought to inside the model, as everywhere.
+    `card.size`, where given, is the size images are brought to inside the model, as everywhere. `half`: matrices and
+    kernels are rounded to float16, in the network too; it is loaded in float32 all the same.
     """
     from safetensors.torch import save
 
     path = Path(path)
     if path.suffix != ".safetensors":
         raise Misuse(f"a model file ends in .safetensors, got `{path.name}`")
+    if half:
+        _round_matrices(net)
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in net.state_dict().items()}
     _must_build(architecture, net, tensors)
     card = replace(
@@ -50,8 +56,36 @@ def save_model(
         "mean": None if mean is None else list(mean),
         "std": None if std is None else list(std),
     }
+    if half:
+        tensors = {name: tensor.half() if _is_matrix(tensor) else tensor for name, tensor in tensors.items()}
     _write(path, save(tensors, metadata={"card": json.dumps(fields, sort_keys=True)}))
     return path
+
+
+def annotate_model(path: str | Path, notes: str) -> None:
+    """Replaces the notes on the card of a model file; its weights stay as they are, to the byte."""
+    path = Path(path)
+    if read_card(path) is None:
+        raise Misuse(f"`{path}` has no card to write notes on", hint="write the file with models.save_model")
+    content = path.read_bytes()
+    (length,) = struct.unpack("<Q", content[:8])
+    header = json.loads(content[8 : 8 + length])
+    card = json.loads(header["__metadata__"]["card"])
+    header["__metadata__"]["card"] = json.dumps(card | {"notes": notes}, sort_keys=True)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # tensors begin at a multiple of eight bytes, as the format asks for
+    _write(path, struct.pack("<Q", len(text)) + text + content[8 + length :])
+
+
+def _is_matrix(tensor: Tensor) -> bool:
+    """Statistics and biases are few, and variances may leave the range of float16."""
+    return tensor.is_floating_point() and tensor.dim() > 1
+
+
+def _round_matrices(net: nn.Module) -> None:
+    for tensor in net.state_dict().values():
+        if _is_matrix(tensor):
+            tensor.copy_(tensor.detach().half())
 
 
 def _must_build(architecture: str, net: nn.Module, tensors: dict[str, Tensor]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from types import ModuleType
 
@@ -20,7 +21,8 @@ HUB = ("hf-hub:", "hf_hub:", "local-dir:")
 def timm_model(name: str) -> Classifier:
     """A pretrained timm model: `timm:resnet50.a1_in1k`; mean, std and size of its config are inside.
 
-    Differs from timm's own evaluation: images of another size are resized to the model's, without its central crop.
+    Differs from timm's own evaluation: images of another size are resized to the model's, without its central crop;
+    `own-size:DATASET` crops as it does.
     """
     timm = optional("timm", extra="timm")
     data = optional("timm.data", extra="timm")
@@ -38,7 +40,10 @@ def timm_model(name: str) -> Classifier:
     )
     facts = getattr(net, "pretrained_cfg", None) or {}
     classifier.card = replace(
-        classifier.card, licence=str(facts.get("license") or ""), paper=str(facts.get("paper_ids") or "")
+        classifier.card,
+        resize=math.floor(size / config["crop_pct"]),
+        licence=str(facts.get("license") or ""),
+        paper=str(facts.get("paper_ids") or ""),
     )
     return classifier
 

@@ -19,7 +19,8 @@ from holdfast.models.extras import optional
 def torchvision_model(name: str, *, weights: str = "DEFAULT") -> Classifier:
     """A pretrained torchvision classifier: `torchvision:resnet50,weights=IMAGENET1K_V1`; its transforms are inside.
 
-    Differs from torchvision's own evaluation: images of another size are resized to the crop size, without a crop.
+    Differs from torchvision's own evaluation: images of another size are resized to the crop size, without a crop;
+    `own-size:DATASET` resizes and crops as it does.
     """
     models = optional("torchvision.models", extra="torchvision")
     chosen = _weights(models, name, weights)
@@ -34,7 +35,12 @@ def torchvision_model(name: str, *, weights: str = "DEFAULT") -> Classifier:
         mean=tuple(transforms.mean),
         std=tuple(transforms.std),
     )
-    classifier.card = replace(classifier.card, paper=str(chosen.meta.get("recipe", "")), notes=f"weights {chosen.name}")
+    classifier.card = replace(
+        classifier.card,
+        resize=int(transforms.resize_size[0]),
+        paper=str(chosen.meta.get("recipe", "")),
+        notes=f"weights {chosen.name}",
+    )
     return classifier
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib
+import pathlib
 import pickle
 import re
 import warnings
@@ -9,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -22,6 +26,19 @@ TORCH_FILES = (".pt", ".pth", ".bin", ".ckpt", ".tar")
 NESTED = ("state_dict", "model", "model_state_dict", "net")
 PREFIXES = ("module.", "_orig_mod.", "model.")  # DataParallel, torch.compile and wrappers put them before every name
 SHOWN = 3
+# what checkpoints hold beside tensors and what runs no code when it is read: numbers, settings and paths
+HARMLESS: tuple[Any, ...] = (
+    argparse.Namespace,
+    *(pathlib.PurePosixPath, pathlib.PureWindowsPath, (pathlib.PurePath, "pathlib.PosixPath")),
+    *((pathlib.PurePath, "pathlib.WindowsPath"), (pathlib.PurePath, "pathlib._local.PosixPath")),
+    *(np.ndarray, np.dtype),
+    *(kind for kind in vars(np.dtypes).values() if isinstance(kind, type)),
+    *(
+        (getattr(importlib.import_module("numpy._core.multiarray"), name), f"numpy.{core}.multiarray.{name}")
+        for core in ("core", "_core")
+        for name in ("scalar", "_reconstruct")
+    ),
+)
 
 
 class Architecture(NamedTuple):
@@ -59,6 +76,8 @@ def read_state(path: Path, *, first: str | None = None) -> State:
         content = _read_torch(path)
         inside = content.get(first, content) if first is not None and isinstance(content, Mapping) else content
         return _unprefixed(_state_in(inside, path))
+    if path.suffix == ".pt2":
+        raise Misuse(f"`{path.name}` is an exported program", hint=f"if you trust it: pt2:{path}")
     raise Misuse(f"`{path.name}` is no weights file", hint=f"weights end in .safetensors or {', '.join(TORCH_FILES)}")
 
 
@@ -101,7 +120,8 @@ def _read_torch(path: Path) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch repeats as warnings what it raises below
-            return torch.load(path, map_location="cpu", weights_only=True)
+            with torch.serialization.safe_globals(list(HARMLESS)):
+                return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         named = re.search(r"GLOBAL (\S+)", str(error))
         holds = f"holds more than tensors (`{named[1]}`)" if named else "is damaged, or holds more than tensors"
@@ -111,7 +131,7 @@ def _read_torch(path: Path) -> Any:
         ) from error
     except Exception as error:
         if "TorchScript" in str(error):
-            hint = "save the state dict of the module it was made from"
+            hint = f"if you trust it: torchscript:{path}; or save the state dict of the module it was made from"
             raise HoldfastError(f"`{path}` is a TorchScript archive, which is a program", hint=hint) from error
         raise damaged(path, str(error).split(".")[0].strip() or type(error).__name__) from error
 

@@ -231,6 +231,7 @@ def _column(column: Column, suite: Suite) -> Words:
         "unit": column.unit,
         "better": column.better,
         "about": about(column, suite),
+        "caveats": list(column.caveats),
     }
 
 
@@ -243,7 +244,8 @@ def about(column: Column, suite: Suite) -> str:
     unit = UNITS.get(column.unit, "A number")
     direction = f"{unit}; {column.better} is better." if column.better else f"{unit}."
     line = f"The line: {column.line.rstrip('.')}." if column.line else ""
-    return " ".join(filter(None, [sentence, _formula_text(column, suite, titles), line, direction]))
+    caveats = [f"Not like for like with printed numbers: {text}" for text in column.caveats]
+    return " ".join(filter(None, [sentence, _formula_text(column, suite, titles), line, direction, *caveats]))
 
 
 def _formula_text(column: Column, suite: Suite, titles: Mapping[str, str]) -> str:

@@ -178,7 +178,7 @@ class _Maker:
 
     def _models(self) -> Iterator[tuple[str, bytes]]:
         by_model: dict[str, list[Footer]] = {}
-        for footer in self.store.footers().values():
+        for footer in self.store.scored_footers():
             by_model.setdefault(footer.model, []).append(footer)
         pictures = self.store.files.listing("gallery", ".parquet").stamps
         for model, footers in sorted(by_model.items()):
@@ -220,7 +220,7 @@ class _Maker:
             yield f"assets/{name}", data[:-TAIL] + SOURCE_MAP.sub(b"\n", data[-TAIL:])
 
     def _index(self) -> bytes:
-        site, footers = self.site, self.store.footers().values()
+        site, footers = self.site, self.store.scored_footers()
         latest = sorted(footers, key=lambda footer: (footer.finished, footer.key), reverse=True)[:NEWEST]
         entries = [entry for page in site.boards for entry in page.board.entries]
         return self._page(

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.errors import HoldfastError, NoLabels, unknown
 from holdfast.core.intervals import wilson
 from holdfast.core.types import Score
 from holdfast.metrics.accuracy import Accuracy
 from holdfast.metrics.compare import Comparison, compare
 from holdfast.metrics.dominant_class import DominantClass, dominant_class
 from holdfast.metrics.means import mean_of_sizes
-from holdfast.metrics.summary import Line, largest_selection, line
+from holdfast.metrics.summary import NO_SCORE, Line, largest_selection, line
 from holdfast.site.conditions import (
     SEARCHED,
     StrengthAxis,
@@ -131,6 +131,9 @@ def model_results(store: Store, model: str, *, beside: Collection[str] | None = 
     mine = [footer for footer in every if footer.model == model]
     if not mine:
         raise unknown("model", model, {footer.model for footer in every})
+    every, mine = ([footer for footer in some if footer.has_labels] for some in (every, mine))
+    if not mine:
+        raise NoLabels(f"`{model}` was measured on data without labels alone", hint=NO_SCORE)
     chosen = largest_selection(mine)
     theirs = largest_selection(
         footer for footer in every if footer.model != model and (beside is None or footer.model in beside)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from holdfast.core.errors import HoldfastError
 from holdfast.store.files import Damaged, Foreign
 from holdfast.store.footer import FOOTER_KEY, Footer, OtherFormat
+from holdfast.store.parquet_bytes import parquet_file
 from holdfast.store.rows import SCHEMA, Rows, is_named, rows_digest
 
 SUFFIX = ".parquet"
@@ -34,10 +33,10 @@ def decoded_rows(data: bytes, name: str, *, is_kept: bool = True) -> Rows:
     `MemoryError` passes: it says nothing about the file.
     """
     try:
-        file = pq.ParquetFile(io.BytesIO(data))
+        file = parquet_file(data)
         footer = footer_of(file.metadata, name, is_kept=is_kept)
         _check_claims(file.metadata, footer, len(data), name)
-        table = file.read()
+        table = file.read(use_threads=False)
         if not table.schema.equals(SCHEMA):  # the hint in a file at its Arrow types is under no seal
             table = table.cast(SCHEMA.with_metadata(table.schema.metadata))
         is_sound = is_named(table, footer) and table.num_rows == footer.n and rows_digest(table) == footer.digest

@@ -11,6 +11,7 @@ from holdfast.core.json_text import json_text
 from holdfast.core.rounding import percent, shown
 from holdfast.core.table import table
 from holdfast.store.footer import Footer
+from holdfast.store.model_facts import stored_facts
 from holdfast.store.scores import FACT_PREFIX, TIDY, Scores, tidy
 from holdfast.store.source_files import is_formula
 from holdfast.store.store import Store
@@ -35,7 +36,7 @@ def measured(store: Store, *, models: Sequence[str] = ()) -> Scores:
     Where a model was measured again, with other weights or another behaviour, the latest counts.
     """
     kept: dict[tuple[str, str], Footer] = {}
-    footers = [footer for footer in store.footers().values() if not models or footer.model in models]
+    footers = [footer for footer in store.scored_footers() if not models or footer.model in models]
     latest: dict[str, str] = {}
     for footer in footers:
         latest[footer.family] = max(latest.get(footer.family, ""), footer.finished)
@@ -52,11 +53,13 @@ def measured(store: Store, *, models: Sequence[str] = ()) -> Scores:
             rows = store.read_or_tell(footer.key)
             if rows is None:
                 continue
-            right = rows.counts.right
+            right = int(rows.correct.sum())
         values[key], counts[key] = right / max(1, footer.n), footer.n
         part = f", {footer.n} of {footer.population} samples" if footer.is_partial else ""
         sources[key] = f"run {footer.key}{part}"
-    return Scores("measured", table(values, counts=counts, sources=sources))
+    known = stored_facts(store)
+    facts = {model: known.get(model, {}) for model, _ in values}
+    return Scores("measured", table(values, counts=counts, facts=facts, sources=sources))
 
 
 def _rank(footer: Footer, latest: Mapping[str, str]) -> tuple[bool, str, int]:
@@ -118,9 +121,9 @@ def latex_text(scores: Scores) -> str:
 
 def robustbench_entry(store: Store, model: str) -> dict[str, object]:
     """A model as an entry of RobustBench's `model_info`: clean accuracy and AutoAttack on one dataset, in percent."""
-    footers = [footer for footer in store.footers().values() if footer.model == model]
+    footers = [footer for footer in store.scored_footers() if footer.model == model]
     if not footers:
-        raise unknown("measured model", model, {footer.model for footer in store.footers().values()})
+        raise unknown("measured model", model, {footer.model for footer in store.scored_footers()})
     attacked = [footer for footer in footers if [change.name for change in footer.changes] in AUTOATTACKS]
     if len(attacked) != 1:
         scenarios = ", ".join(footer.scenario for footer in attacked) or "none"
@@ -164,3 +167,14 @@ def _percent(store: Store, footer: Footer) -> str:
 def _radius(footer: Footer) -> str | None:
     text = footer.changes[0].text
     return next((part.split("=")[1] for part in text.split(":")[-1].split(",") if part.startswith("radius=")), None)
+
+
+def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> str:
+    """A table in GitHub's Markdown."""
+    rule = ["---:" if column in right else "---" for column in columns]
+    lines = [columns, rule, *rows]
+    return "".join("| " + " | ".join(_markdown(cell) for cell in line) + " |\n" for line in lines)
+
+
+def _markdown(cell: str) -> str:
+    return cell.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")

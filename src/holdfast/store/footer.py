@@ -30,15 +30,17 @@ class ChangeRecord:
 
     @classmethod
     def of(cls, ref: Ref) -> ChangeRecord:
-        return cls(ref.kind, ref.name, ref.version, str(ref), dict(ref.args))
+        return cls(ref.kind, ref.name, ref.version, ref.plain, dict(ref.args))
 
 
 @dataclass(frozen=True, slots=True)
 class Footer:
     """Everything needed to read the rows, to trust them and to make them again.
 
-    `right`, `in_top5` and `failed` count the rows, so that a board reads no rows; None in older files, and `in_top5`
-    where the rows have no ranks. `probe` is what the model answered on probe images, where it is code.
+    `right`, `in_top5` and `failed` count the rows, so that a board reads no rows; None in older files, `right` also
+    where the data has no labels, and `in_top5` where the rows have no ranks. `probe` is what the model answered on
+    probe images, where it is code. `logits` is `all` where every logit was asked for and would not be kept otherwise.
+    `sources`: what changes took from outside.
     """
 
     key: str
@@ -78,6 +80,8 @@ class Footer:
     answers: str = ""
     behaviour: str = ""
     probe: tuple[float, ...] = ()
+    logits: str = ""
+    sources: str = ""
 
     @classmethod
     def of(cls, run: Run, card: ModelCard, dataset: DatasetCard, population: int) -> Footer:
@@ -85,11 +89,11 @@ class Footer:
         return cls(
             key=run.key,
             family=run.family,
-            model=str(run.model),
+            model=run.model.plain,
             model_full=run.model.full,
-            scenario=str(run.scenario),
+            scenario=run.scenario.plain,
             scenario_full=run.scenario.full,
-            dataset=str(run.scenario.dataset),
+            dataset=run.scenario.dataset.plain,
             changes=tuple(ChangeRecord.of(ref) for ref in run.scenario.changes),
             seed=run.seed,
             selection=run.selection,
@@ -99,6 +103,8 @@ class Footer:
             data=run.data,
             answers=run.answers,
             behaviour=run.behaviour,
+            logits=run.logits,
+            sources=run.sources,
             card=card,
             classes=dataset.classes,
             population=population,
@@ -107,6 +113,16 @@ class Footer:
     @property
     def is_attacked(self) -> bool:
         return any(change.kind == "attack" for change in self.changes)
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether the samples of a finished run have labels: else it has answers, but no accuracy."""
+        return self.right is not None or self.failed is None
+
+    @property
+    def source_is_memory(self) -> bool:
+        """Whether the model or the images were given in memory: nobody can make the rows again from the footer."""
+        return self.card.source == "live" or self.facts.get("data") == "memory"
 
     @property
     def is_imported(self) -> bool:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from holdfast.core.errors import HoldfastError
 from holdfast.store.decoding import NOT_PARQUET
 from holdfast.store.files import Damaged
+from holdfast.store.parquet_bytes import parquet_table
 
 FOLDER = "gallery"
 KEY = b"holdfast gallery"
@@ -50,7 +51,7 @@ def gallery_to_parquet(run: str, rows: str, pictures: Sequence[Picture]) -> byte
 def gallery_from_parquet(data: bytes, name: str, run: str) -> Gallery:
     """The pictures of a run; `Damaged` where they are not those that were written."""
     try:
-        table = pq.read_table(io.BytesIO(data))
+        table = parquet_table(data)
         metadata = table.schema.metadata or {}
         if not table.schema.equals(SCHEMA):
             raise Damaged(f"{name} is no gallery: its columns are {', '.join(table.column_names)}", hint=HINT)

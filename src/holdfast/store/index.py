@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from holdfast.core.errors import HoldfastError
 from holdfast.store.files import CannotRead, Damaged, Files, Foreign, Unusable
 from holdfast.store.footer import Footer, compounds
+from holdfast.store.parquet_bytes import parquet_file, parquet_table
 
 NAME = "index.parquet"
 FEW = 5000  # names: a folder of so many is listed in milliseconds, every time
@@ -190,12 +191,12 @@ def index_to_bytes(known: Mapping[str, IndexEntry]) -> bytes:
 def index_from_bytes(data: bytes) -> dict[str, IndexEntry]:
     """The entries of an index; nothing where another version wrote it. `Damaged` where it is not as it was written."""
     try:
-        about = pq.read_metadata(io.BytesIO(data)).metadata or {}
+        about = parquet_file(data).metadata.metadata or {}
         if SEAL_KEY not in about and not EDITED & about.keys():
             return {}
         if not _is_sealed(data, about.get(SEAL_KEY, b"")):
             raise Damaged(f"{NAME} does not match its seal: it was changed or damaged after writing", hint=HINT)
-        table = pq.read_table(io.BytesIO(data))
+        table = parquet_table(data)
         if not table.schema.equals(SCHEMA):
             return {}
         names, stamps = table.column("name").to_pylist(), table.column("stamp").to_pylist()

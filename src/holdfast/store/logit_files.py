@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from holdfast.core.damage import DAMAGED
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.store.decoding import decoded_rows
 from holdfast.store.footer import FOOTER_KEY
+from holdfast.store.parquet_bytes import parquet_table
 from holdfast.store.rows import Rows
 
 FORMATS = (".npy", ".csv", ".parquet")
@@ -64,7 +64,7 @@ def _logits(path: Path) -> LogitFile | Rows:
     if ending == ".parquet":
         data = _bytes(path)
         try:
-            table = pq.read_table(io.BytesIO(data))
+            table = parquet_table(data)
         except (pa.ArrowException, OSError) as error:
             raise HoldfastError(f"{path} is not a Parquet file: {error}") from error
         is_ours = FOOTER_KEY in (table.schema.metadata or {})

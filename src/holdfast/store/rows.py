@@ -13,10 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, NoLabels
+from holdfast.core.labels import NO_LABEL
 from holdfast.store.footer import Footer
 
 ALL_LOGITS = 128  # up to this many classes every logit is kept, above it the ten largest
+EVERY = "all"  # what `--logits` says to keep them above it too
 TOP = 10
 FLOAT16_MOST = 65504.0
 FLOAT16_LEAST = float(np.finfo(np.float16).smallest_subnormal)
@@ -48,7 +50,10 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """What the engine knows of some samples, before it becomes rows. Logits are float32; NaN sizes mean none."""
+    """What the engine knows of some samples, before it becomes rows. Logits are float32; NaN sizes mean none.
+
+    A label is `NO_LABEL` where there is none.
+    """
 
     ids: Sequence[str]
     labels: NDArray[np.int64]
@@ -61,9 +66,12 @@ class Predictions:
 
 
 class Counts(NamedTuple):
-    """How many rows are right, have their label among the five largest logits (None: no ranks), and failed."""
+    """How many rows are right, have their label among the five largest logits (None: no ranks), and failed.
 
-    right: int
+    Without labels none is right or wrong.
+    """
+
+    right: int | None
     in_top5: int | None
     failed: int
 
@@ -83,7 +91,18 @@ class Rows:
         return [str(name) for name in self.table.column("id").to_pylist()]
 
     @cached_property
+    def has_labels(self) -> bool:
+        return not self.table.column("label").null_count
+
+    @cached_property
     def labels(self) -> NDArray[np.int64]:
+        """The classes that are right; refused where the samples have none."""
+        if not self.has_labels:
+            raise NoLabels(
+                f"`{self.footer.dataset}` has no labels, so nothing says which answers of `{self.footer.model}` are "
+                "right",
+                hint="without labels there are `holdfast agree` and `holdfast predict`",
+            )
         return np.asarray(self.table.column("label").to_numpy(), dtype=np.int64)
 
     @cached_property
@@ -104,8 +123,8 @@ class Rows:
     @cached_property
     def counts(self) -> Counts:
         has_ranks = self.table.column("rank").null_count < len(self)  # published predictions come without logits
-        in_top5 = int((self.floats("rank") < 5).sum()) if has_ranks else None
-        return Counts(int(self.correct.sum()), in_top5, int(self.failed.sum()))
+        in_top5 = int((self.floats("rank") < 5).sum()) if has_ranks and self.has_labels else None
+        return Counts(int(self.correct.sum()) if self.has_labels else None, in_top5, int(self.failed.sum()))
 
     @cached_property
     def digest(self) -> str:
@@ -150,7 +169,8 @@ class Rows:
         old = np.minimum(stored, np.nextafter(top.astype(np.float32), np.float32(-np.inf))[:, None])
         made = np.where((stored.max(axis=1) == 0)[:, None], stored + top[:, None], old)
         every = np.arange(len(present))
-        made[every, self.labels[present]] = self.floats("label_logit")[present]
+        if self.has_labels:
+            made[every, self.labels[present]] = self.floats("label_logit")[present]
         made[every, self.predictions[present].astype(np.int64)] = top
         return made
 
@@ -176,7 +196,8 @@ def to_rows(predictions: Predictions, footer: Footer) -> Rows:
     logits = predictions.logits
     answered: NDArray[np.bool_] = np.asarray(np.isfinite(logits).all(axis=1))
     safe = np.where(answered[:, None], logits, 0.0).astype(np.float64)
-    labels = predictions.labels
+    known: NDArray[np.bool_] = np.asarray(predictions.labels != NO_LABEL)
+    labels = np.where(known, predictions.labels, 0)
     best = safe.argmax(axis=1)
     every = np.arange(len(labels))
     label_logit = safe[every, labels]
@@ -193,18 +214,18 @@ def to_rows(predictions: Predictions, footer: Footer) -> Rows:
         reason if reason is not None or ok else "logits are not finite"
         for reason, ok in zip(predictions.reasons, answered, strict=True)
     ]
-    everything = logits.shape[1] <= ALL_LOGITS
+    everything = logits.shape[1] <= ALL_LOGITS or footer.logits == EVERY
     order = np.argsort(-safe, axis=1, kind="stable")[:, :TOP]
     columns: dict[str, pa.Array] = {
         **{name: _constant("", len(labels)) for name in NAMES},
         "id": pa.array(predictions.ids, pa.string()),
-        "label": pa.array(labels, pa.int32()),
+        "label": _nullable(labels, known, pa.int32()),
         "prediction": _nullable(best, answered, pa.int32()),
-        "rank": _nullable(ahead + ties_before, answered, pa.int32()),
+        "rank": _nullable(ahead + ties_before, answered & known, pa.int32()),
         "logits": _lists(stored, answered & everything, pa.float16()),
         "top_classes": _lists(order, answered & (not everything), pa.int32()),
         "top_logits": _lists(np.take_along_axis(stored, order, axis=1), answered & (not everything), pa.float16()),
-        "label_logit": _nullable(_narrow(label_logit - zero), answered, pa.float32()),
+        "label_logit": _nullable(_narrow(label_logit - zero), answered & known, pa.float32()),
         "prediction_logit": _nullable(_narrow(top - zero), answered, pa.float32()),
         "logsumexp": _nullable(lse, answered, pa.float32()),
         "size": _nullable(predictions.sizes, ~np.isnan(predictions.sizes), pa.float32()),

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from holdfast.core.errors import HoldfastError
 from holdfast.core.table import Table, table
 from holdfast.store.files import Damaged, Foreign
+from holdfast.store.parquet_bytes import parquet_table
 from holdfast.store.rows import Rows
 
 SUFFIX = ".parquet"
@@ -234,7 +235,7 @@ def scores_to_parquet(scores: Scores) -> bytes:
 def scores_from_parquet(data: bytes, name: str, *, is_kept: bool = False) -> Scores:
     """Scores as they were kept; an error where they do not fit their digest, or the name that a store gives them."""
     try:
-        made = pq.read_table(io.BytesIO(data))
+        made = parquet_table(data)
         metadata = made.schema.metadata or {}
         if KEY not in metadata and made.column_names != SCHEMA.names:
             raise Foreign(f"{name} is no file of scores of holdfast's", hint="move it out of the store")

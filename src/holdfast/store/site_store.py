@@ -23,7 +23,7 @@ class SiteStore(Store):
     """
 
     def __init__(self, store: Store) -> None:
-        super().__init__(store.url, tell=_quiet)
+        super().__init__(store.url, tell=_quiet, config=store.config)
         self.problems: dict[str, str] = {}
         self.lacks_files = False
         self._footers: dict[str, Footer] | None = None
@@ -112,6 +112,8 @@ def stamp(store: Store) -> str:
         listing = store.files.listing(folder, SUFFIX)
         for name, mark in sorted({**listing.stamps, **listing.odd}.items()):
             summed.update(f"{name} {mark}\n".encode())
+    names = store.names()
+    summed.update(repr((sorted(names.models.items()), sorted(names.datasets.items()))).encode())
     return summed.hexdigest()[:16]
 
 

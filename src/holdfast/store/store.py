@@ -5,6 +5,7 @@ parts/RUN/SHARD.parquet       finished shards of a run under way; gone once the 
 parts/RUN/SHARD.state         state of the attack on a shard under way; gone once the shard is finished
 scores/NAME.KEY.parquet       scores that others published, as they were imported
 gallery/RUN.parquet           a few samples before and after, as PNG, for reports
+names/DIGEST.json             short names that refs were given
 damaged/                      files that failed their check, kept for inspection, never read
 index.parquet                 derived from the footers; delete it at any time
 """
@@ -12,16 +13,14 @@ index.parquet                 derived from the footers; delete it at any time
 from __future__ import annotations
 
 import contextlib
-import io
 import uuid
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-import pyarrow as pa
 import pyarrow.dataset
-import pyarrow.parquet as pq
 
+from holdfast.core.config import Config
 from holdfast.core.errors import HoldfastError, HoldfastWarning
 from holdfast.store import galleries
 from holdfast.store.decoding import SUFFIX, decoded_footer, decoded_rows, row_name
@@ -29,11 +28,13 @@ from holdfast.store.files import CannotRead, Damaged, Foreign, Unusable
 from holdfast.store.footer import Footer
 from holdfast.store.galleries import Picture
 from holdfast.store.index import Index, IndexEntry
+from holdfast.store.parquet_bytes import parquet_encoded
 from holdfast.store.retrying import PAUSES, RETRY_LATER, RetryingFiles
 from holdfast.store.rows import Rows, joined_rows
 from holdfast.store.scores import FOLDER, Scores, scores_to_parquet
 from holdfast.store.scores import scores_file_name as scores_name
 from holdfast.store.scores import scores_from_parquet as scores_from
+from holdfast.store.short_names import ShownNames, read_names
 from holdfast.store.verifying import FileCheck, file_checks
 
 if TYPE_CHECKING:
@@ -54,8 +55,11 @@ class Store:
     problem.
     """
 
-    def __init__(self, path: str, *, tell: Callable[[str], None] | None = None) -> None:
+    def __init__(self, path: str, *, tell: Callable[[str], None] | None = None, config: Config | None = None) -> None:
+        """`config`: whose names are shown beside those that the store keeps."""
         self.files = RetryingFiles(str(path))
+        self.config = config
+        self.known_names: ShownNames | None = None  # as they were when footers were last read
         self.index = Index(self.files, "rows", SUFFIX, self.footer_in)
         self.tell = tell
         self.reported: set[str] = set()
@@ -69,7 +73,7 @@ class Store:
     def add_part(self, rows: Rows) -> None:
         """Keeps a finished shard of a run under way. Names never clash, so two workers never write one file."""
         sealed = rows.sealed(rows.footer)
-        self.files.write(f"parts/{rows.footer.key}/{uuid.uuid4().hex}{SUFFIX}", _encoded(sealed.table))
+        self.files.write(f"parts/{rows.footer.key}/{uuid.uuid4().hex}{SUFFIX}", parquet_encoded(sealed.table))
 
     def save_state(self, key: str, name: str, data: bytes) -> None:
         """Keeps where the loops of a shard stand; one that cannot be kept is no loss, since rows are what counts."""
@@ -101,7 +105,7 @@ class Store:
     def finish(self, pieces: Sequence[Rows], order: Sequence[str], footer: Footer) -> Rows:
         """Joins the pieces of a run into its one file of rows and drops the parts."""
         rows = joined_rows(pieces, order, footer)
-        self.files.write(row_name(footer.key), _encoded(rows.table))
+        self.files.write(row_name(footer.key), parquet_encoded(rows.table))
         self.index.note(row_name(footer.key), rows.footer)
         try:
             self.files.remove(f"parts/{footer.key}")
@@ -126,7 +130,7 @@ class Store:
         name = row_name(rows.footer.key)
         if self._is_there(name, self.rows_in):
             return False
-        self.files.write(name, _encoded(rows.table))
+        self.files.write(name, parquet_encoded(rows.table))
         self.index.note(name, rows.footer)
         return True
 
@@ -173,9 +177,12 @@ class Store:
     def read_if_there(self, key: str) -> Rows | None:
         """The rows of a run; None where it is not in the store."""
         try:
-            return self.rows_in(row_name(key))
+            rows = self.rows_in(row_name(key))
         except FileNotFoundError:
             return None
+        if self.known_names is None:
+            self.known_names = self.names()
+        return Rows(rows.table, self.known_names.shown(rows.footer))
 
     def read_or_tell(self, key: str) -> Rows | None:
         """The same where one of many runs must not stop the others: rows that cannot be used are reported."""
@@ -191,7 +198,20 @@ class Store:
         A file without a sound footer is left out: `damaged` has it. `CannotRead` where there are runs and none can be
         read: an empty answer would be a wrong one.
         """
-        return {entry.footer.key: entry.footer for entry in list(self._entries().values())}
+        names = self.known_names = self.names()
+        return {entry.footer.key: names.shown(entry.footer) for entry in list(self._entries().values())}
+
+    def scored_footers(self) -> list[Footer]:
+        """The footers of runs whose samples have labels: the others have answers, and no accuracy."""
+        return [footer for footer in self.footers().values() if footer.has_labels]
+
+    def plain_footers(self) -> list[Footer]:
+        """The footers as files have them, without short names."""
+        return [entry.footer for entry in list(self._entries().values())]
+
+    def names(self) -> ShownNames:
+        """The short names that are shown in the place of refs."""
+        return read_names(self.files, self.config, self.plain_footers)
 
     def damaged(self) -> dict[str, Unusable]:
         """What is wrong with files that a listing leaves out; `verify` also looks inside the others."""
@@ -243,7 +263,8 @@ class Store:
 
     def arrow(self) -> pyarrow.dataset.Dataset:
         """All rows of finished runs as one Arrow dataset."""
-        return pyarrow.dataset.dataset(self._paths(), filesystem=self.files.fs, format="parquet")
+        filesystem = None if self.files.is_local else self.files.fs
+        return pyarrow.dataset.dataset(self._paths(), filesystem=filesystem, format="parquet")
 
     def pandas(self) -> pd.DataFrame:
         """All rows of finished runs as one data frame."""
@@ -251,18 +272,9 @@ class Store:
 
     def sql(self, query: str) -> duckdb.DuckDBPyRelation:
         """A DuckDB query over the view `rows`."""
-        import duckdb
+        from holdfast.store.sql_view import rows_view
 
-        connection = duckdb.connect()
-        paths = self._paths()
-        if not paths:
-            raise HoldfastError(f"no finished runs in {self.url}", hint="`holdfast evaluate` makes some")
-        if not self.files.is_local:
-            connection.register_filesystem(self.files.fs)
-            scheme = self.files.url.split("://")[0]
-            paths = [f"{scheme}://{path.lstrip('/')}" for path in paths]
-        connection.read_parquet(paths).create_view("rows")
-        return connection.sql(query)
+        return rows_view(self.files, self._paths()).sql(query)
 
     # inside
 
@@ -385,9 +397,3 @@ def _is_of(name: str, benchmark: str | None) -> bool:
 
 def _gallery_name(key: str) -> str:
     return f"{galleries.FOLDER}/{key}{SUFFIX}"
-
-
-def _encoded(table: pa.Table) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(table, sink, compression="zstd")
-    return sink.getvalue()

@@ -6,32 +6,60 @@ people write, so no component is imported, and tables and pages need no torch.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse
-from holdfast.core.refs import TELLING, Parsed, parse_ref
+from holdfast.core.refs import TELLING, Parsed, parse_ref, split_name
 from holdfast.core.values import Value, split, value_text
 from holdfast.store.store import Store
 
 
 def stored_model(store: Store, text: str) -> str:
     """The model as its rows name it, by its ref or the name on its card; the text itself where there is none."""
-    footers = store.footers().values()
+    footers, names = store.plain_footers(), store.names().models
+    if text in names.values():
+        return text
     known = {footer.model: footer.model_full for footer in footers}
     by_card = {footer.model for footer in footers if footer.card.name == text}
     if text not in known and len(by_card) == 1:
-        return by_card.pop()
-    return stored_names([text], known, kind="model")[text]
+        model = by_card.pop()
+    else:
+        model = stored_names([split_name(text)[1]], known, kind="model")[split_name(text)[1]]
+    return names.get(model, model)
 
 
 def stored_scenarios(store: Store, texts: Iterable[str]) -> dict[str, str]:
     """By text, the scenario as its rows name it; the text itself where no run has it."""
     texts = list(texts)
-    known = {footer.scenario: footer.scenario_full for footer in store.footers().values()} if texts else {}
-    return stored_names(texts, known)
+    known = {footer.scenario: footer.scenario_full for footer in store.plain_footers()} if texts else {}
+    names = store.names()
+    plain = {text: names.plain_scenario(text) if _parsed(text, "scenario") else text for text in texts}
+    stored = stored_names(plain.values(), known)
+    return {
+        text: names.shown_scenario(stored[plain[text]]) if _parsed(plain[text], "scenario") else text for text in texts
+    }
+
+
+def matching_scenarios(store: Store, texts: Iterable[str]) -> list[str]:
+    """The scenarios that texts name; `*` in a text stands for anything: `*pgd*`. An error where a pattern fits none."""
+    texts = list(texts)
+    exact = stored_scenarios(store, [text for text in texts if "*" not in text])
+    every = sorted({footer.scenario for footer in store.footers().values()}) if len(exact) < len(set(texts)) else []
+    chosen: list[str] = []
+    for text in texts:
+        if text in exact:
+            chosen.append(exact[text])
+            continue
+        form = re.compile(".*".join(map(re.escape, text.split("*"))), re.DOTALL)
+        fitting = [name for name in every if form.fullmatch(name)]
+        if not fitting:
+            raise Misuse(f"no measured scenario fits `{text}`", hint="`holdfast scores` lists those that there are")
+        chosen += fitting
+    return list(dict.fromkeys(chosen))
 
 
 def stored_names(texts: Iterable[str], known: Mapping[str, str], *, kind: str = "scenario") -> dict[str, str]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from holdfast.store import galleries, index
 from holdfast.store.decoding import SUFFIX
 from holdfast.store.files import Damaged, Unusable
 from holdfast.store.footer import Footer
+from holdfast.store.parquet_bytes import parquet_table
 from holdfast.store.scores import FOLDER as SCORES
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ def _entries(store: Store, footers: dict[str, Footer]) -> FileCheck | None:
 def _unsealed(data: bytes) -> dict[str, index.IndexEntry]:
     """The entries of an index without a seal, by content: a version before wrote it, or an editor."""
     try:
-        table = pq.read_table(io.BytesIO(data))
+        table = parquet_table(data)
         names = table.column("name").to_pylist()
         return {name: index.IndexEntry("", footer) for name, footer in zip(names, index.footers_in(table), strict=True)}
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError):

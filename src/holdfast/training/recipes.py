@@ -1,87 +1,300 @@
-"""The recipes of the bundled models: everything that decides their weights, in one place."""
+"""Recipes: how a model is trained, as data. A recipe is a TOML file; everything that decides the weights is in it.
+
+title = "ResNet-18 against linf"
+dataset = "cifar10:split=train"
+architecture = "resnet18-cifar"
+loss = "pgd-at"
+threats = ["pgd-linf:radius=8/255,steps=10"]
+
+A file may hold several recipes that differ in a few fields: each `[[variant]]` has a `name` and those fields. All
+fields are in docs/training.md.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import inspect
+import math
+import tomllib
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal
 
-from holdfast.core.registry import register
+from holdfast.core.errors import HoldfastError, Misuse, did_you_mean, unknown
+from holdfast.core.registry import coerced, in_words, register, registry
+from holdfast.core.values import Value, shortened, value_text
 
-FASHION = "fashion-mnist:split=train"
-CIFAR = "cifar10:split=train"
-EPOCHS = 20
+FOLDER = Path(__file__).parent.parent / "recipes"
+MOST_BYTES = 1_000_000  # of a recipe file
+LossName = Literal["standard", "pgd-at", "trades", "mart", "fast-at"]
+Union = Literal["max", "avg", "msd", "random"]
+Method = Literal["erm", "irm", "lisa"]
+OptimiserName = Literal["sgd", "adamw"]
+Schedule = Literal["cyclic", "piecewise", "cosine", "constant"]
+Augmentation = Literal["crop", "flip", "cutout", "cutmix", "randaugment"]
+Selection = Literal["last", "accuracy", "robust-accuracy", "agreement"]
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a model is trained. `attack` and `corruption` are refs; with neither, training is standard.
+    """How a model is trained.
 
-    `mixed`: passes through the network in bfloat16 where the device has it.
+    `threats` are refs of attacks and corruptions; a corruption without a severity leaves half of the images as they are
+    and takes a random severity for the others. `union` says what several threats make together. `beta` weighs the
+    second term of trades and mart, `variation` the variation regularisation, `penalty` that of irm. With `environments`
+    the datasets named there are trained on, each an environment. `average` is the decay of an exponential average of
+    the weights; from the share `swa_from` of the epochs on the weights at their ends are averaged instead. `awp` is the
+    relative size of an adversarial change of weights. `share` of the training images are used, chosen by the seed, only
+    those of `labels` where some are named, and all of `extra`. `validation` images are held out: from them come the
+    accuracies under way, and the epoch that `keep` asks for; with `paired` they come from two datasets that show the
+    same samples otherwise. Training stops early after `patience` epochs without a better one. `mixed`: bfloat16
+    arithmetic where the device is a GPU. `half`: matrices are stored in float16.
     """
 
     name: str
-    dataset: str = FASHION
-    architecture: str = "small-cnn"
-    epochs: int = EPOCHS
+    title: str = ""
+    source: str = ""
+    dataset: str = "cifar10:split=train"
+    architecture: str = "resnet18-cifar"
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    loss: LossName = "standard"
+    threats: tuple[str, ...] = ()
+    union: Union = "max"
+    beta: float = 6.0
+    variation: float = 0.0
+    method: Method = "erm"
+    environments: tuple[str, ...] = ()
+    penalty: float = 1.0
+    epochs: int = 20
     batch: int = 512
-    rate: float = 3e-3
+    optimiser: OptimiserName = "sgd"
+    rate: float = 0.1
+    momentum: float = 0.9
     weight_decay: float = 5e-4
-    shift: int = 2
-    average: float = 0.999
-    attack: str | None = None
-    corruption: str | None = None
-    mixed: bool = False
+    schedule: Schedule = "cyclic"
+    peak: float = 0.3
+    milestones: tuple[float, ...] = (0.5, 0.75)
+    smoothing: float = 0.0
+    augment: tuple[Augmentation, ...] = ("crop", "flip")
+    shift: int = 4
+    average: float = 0.0
+    swa_from: float | None = None
+    awp: float = 0.0
+    share: float = 1.0
+    labels: tuple[int, ...] = ()
+    extra: str | None = None
+    validation: int = 0
+    checked: str | None = None
+    paired: tuple[str, ...] = ()
+    keep: Selection = "last"
+    patience: int | None = None
+    every_epoch: bool = False
+    mixed: bool = True
+    half: bool = False
     seed: int = 0
 
+    @property
+    def is_adversarial(self) -> bool:
+        return any(registry.bind_change(text).kind == "attack" for text in self.threats)
 
-@register("recipe", "fashion-standard")
-def fashion_standard(*, dataset: str = FASHION, epochs: int = EPOCHS, seed: int = 0) -> Recipe:
-    """Standard training on Fashion-MNIST."""
-    return Recipe("fashion-standard", dataset=dataset, epochs=epochs, seed=seed)
-
-
-@register("recipe", "fashion-noise")
-def fashion_noise(*, dataset: str = FASHION, epochs: int = EPOCHS, seed: int = 0) -> Recipe:
-    """Training with Gaussian noise of random severity, a common recipe against corruptions."""
-    corruption = "gaussian-noise:ladder=imagenet"
-    return Recipe("fashion-noise", dataset=dataset, epochs=epochs, seed=seed, corruption=corruption)
+    @property
+    def texts_of_data(self) -> tuple[str, ...]:
+        """The datasets that are trained on, beside the extra one."""
+        return self.environments or (self.dataset,)
 
 
-@register("recipe", "fashion-at-linf", source="Madry et al. 2018, arXiv:1706.06083")
-def fashion_at_linf(
-    *, dataset: str = FASHION, epochs: int = EPOCHS, seed: int = 0, radius: float = 16 / 255, steps: int = 7
-) -> Recipe:
-    """Adversarial training against pgd-linf."""
-    attack = f"pgd-linf:radius={radius!r},steps={steps}"
-    return Recipe("fashion-at-linf", dataset=dataset, epochs=epochs, seed=seed, attack=attack)
+FIELDS: dict[str, Any] = {name: hint for name, hint in typing.get_type_hints(Recipe).items() if name != "name"}
+DEFAULTS: dict[str, Any] = {each.name: each.default for each in fields(Recipe) if each.name != "name"}
+NUMBERS: dict[str, tuple[float, float, str]] = {  # field → least, most, in words
+    "epochs": (1, 100_000, "at least 1"),
+    "batch": (1, 1 << 20, "at least 1"),
+    "rate": (1e-9, 100.0, "more than 0 and at most 100"),
+    "momentum": (0.0, 0.9999, "at least 0 and below 1"),
+    "weight_decay": (0.0, 10.0, "between 0 and 10"),
+    "beta": (0.0, 1e6, "at least 0"),
+    "variation": (0.0, 1e6, "at least 0"),
+    "penalty": (0.0, 1e9, "at least 0"),
+    "peak": (0.0, 1.0, "between 0 and 1"),
+    "smoothing": (0.0, 0.999, "at least 0 and below 1"),
+    "shift": (0, 1 << 12, "at least 0"),
+    "average": (0.0, 0.999999, "at least 0 and below 1"),
+    "swa_from": (0.0, 1.0, "between 0 and 1"),
+    "awp": (0.0, 1.0, "between 0 and 1"),
+    "share": (1e-9, 1.0, "more than 0 and at most 1"),
+    "validation": (0, 1 << 40, "at least 0"),
+    "patience": (1, 1 << 40, "at least 1"),
+    "seed": (0, 1 << 31, "between 0 and 2³¹"),
+}
 
 
-@register("recipe", "fashion-at-l2", source="Madry et al. 2018, arXiv:1706.06083")
-def fashion_at_l2(
-    *, dataset: str = FASHION, epochs: int = EPOCHS, seed: int = 0, radius: float = 1.0, steps: int = 7
-) -> Recipe:
-    """Adversarial training against pgd-l2."""
-    attack = f"pgd-l2:radius={radius!r},steps={steps}"
-    return Recipe("fashion-at-l2", dataset=dataset, epochs=epochs, seed=seed, attack=attack)
+def recipe_files() -> dict[str, Path]:
+    """The files of recipes that ship with the package, by their stems."""
+    return {file.stem: file for file in sorted(FOLDER.glob("*.toml"))}
 
 
-@register("recipe", "cifar10-at-linf", source="Madry et al. 2018, arXiv:1706.06083")
-def cifar10_at_linf(
-    *,
-    dataset: str = CIFAR,
-    architecture: str = "resnet18-cifar",
-    epochs: int = 30,
-    seed: int = 0,
-    radius: float = 8 / 255,
-    steps: int = 7,
-) -> Recipe:
-    """Adversarial training of a ResNet-18 on CIFAR-10 against pgd-linf; minutes on a data-centre GPU, days on a CPU."""
-    return Recipe(
-        "cifar10-at-linf",
-        dataset=dataset,
-        architecture=architecture,
-        epochs=epochs,
-        seed=seed,
-        attack=f"pgd-linf:radius={radius!r},steps={steps}",
-        shift=4,
-        mixed=True,
-    )
+def load_recipe(text: str) -> Recipe:
+    """A bundled recipe by its ref, `fashion-at-linf:epochs=2`, or one's own by the path of its file.
+
+    A file of several recipes needs the name of one: `my.toml:NAME`.
+    """
+    path, _, variant = text.partition(".toml")
+    if ".toml" not in text:
+        made = registry.build(registry.bind("recipe", text))
+        assert isinstance(made, Recipe), f"a recipe makes a Recipe, got {type(made).__name__}"
+        return made
+    made_here = {recipe.name: recipe for recipe in read_recipes(Path(f"{path}.toml"))}
+    name = variant.removeprefix(":")
+    if not name and len(made_here) == 1:
+        return next(iter(made_here.values()))
+    if name not in made_here:
+        otherwise = f"name one of the {len(made_here)}: {path}.toml:{next(iter(made_here))}"
+        raise unknown(f"recipe in {path}.toml", name, made_here, otherwise=None if name else otherwise)
+    return made_here[name]
+
+
+def family(name: str) -> list[Recipe]:
+    """All recipes of a bundled file, or of one's own."""
+    files = recipe_files()
+    if name not in files and not name.endswith(".toml"):
+        raise unknown("file of recipes", name, files, otherwise="name one of the package, or the path of a .toml file")
+    return read_recipes(files.get(name, Path(name)))
+
+
+def read_recipes(path: Path, *, names: bool = True) -> list[Recipe]:
+    """The recipes of a file, checked; with `names`, also that all components they name exist."""
+    record = _read(path)
+    variants = record.pop("variant", None)
+    if variants is None:
+        return [_recipe(path.stem, record, str(path), names)]
+    if not isinstance(variants, list) or not all(isinstance(one, dict) for one in variants) or not variants:
+        raise HoldfastError(f"{path}: `variant` must be tables, each under [[variant]]")
+    _checked_fields(record, str(path))
+    made: dict[str, Recipe] = {}
+    for number, variant in enumerate(variants, 1):
+        name = variant.pop("name", None)
+        if not isinstance(name, str) or not name:
+            raise HoldfastError(f"{path}: variant {number} needs `name`", hint='name = "cifar10-at-linf"')
+        if name in made:
+            raise HoldfastError(f"{path}: two variants are named `{name}`", hint="rename one of them")
+        made[name] = _recipe(name, record | variant, f"{path}, variant `{name}`", names)
+    return list(made.values())
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        if not path.is_file():
+            raise Misuse(f"no recipe file at {shortened(str(path), 200)}")
+        if (size := path.stat().st_size) > MOST_BYTES:
+            raise HoldfastError(f"{path} has {size:,} bytes, a recipe has at most {MOST_BYTES:,}")
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise HoldfastError(f"{shortened(str(path), 200)} cannot be read: {error.strerror or error}") from error
+    except RecursionError as error:
+        raise HoldfastError(f"{path} is not a recipe: its values lie too deep inside each other") from error
+    except ValueError as error:
+        raise HoldfastError(f"{path} is not valid TOML: {shortened(str(error), 200)}") from error
+
+
+def _recipe(name: str, record: Mapping[str, Any], where: str, names: bool) -> Recipe:
+    recipe = Recipe(name, **_checked_fields(record, where))
+    try:
+        check_numbers(recipe)
+        if names:
+            check_names(recipe)
+    except HoldfastError as error:
+        raise type(error)(f"{where}: {error.problem}", hint=error.hint) from error
+    return recipe
+
+
+def _checked_fields(record: Mapping[str, Any], where: str) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    for field, value in record.items():
+        if field not in FIELDS:
+            hint = did_you_mean(field, (*FIELDS, "variant")) or f"there are: {', '.join(FIELDS)}"
+            raise HoldfastError(f"{where}: no field `{field}` in a recipe", hint=hint)
+        plain = tuple(value) if isinstance(value, list) else value
+        if not isinstance(plain, str | int | float | bool | tuple):
+            raise HoldfastError(f"{where}: `{field}` must be {in_words(FIELDS[field])}")
+        if isinstance(plain, str) and FIELDS[field] in (int, float):
+            plain = _fraction(plain)
+        try:
+            given[field] = coerced(plain, FIELDS[field], f"`{field}`")
+        except Misuse as error:
+            raise HoldfastError(f"{where}: {error.problem}", hint=error.hint) from error
+    return given
+
+
+def _fraction(text: str) -> Value:
+    from holdfast.core.values import parse_value
+
+    return parse_value(text)
+
+
+def check_numbers(recipe: Recipe) -> None:
+    """Refuses numbers outside their ranges, and fields that contradict each other."""
+    for field, (least, most, words) in NUMBERS.items():
+        value = getattr(recipe, field)
+        if value is not None and (not least <= value <= most or not math.isfinite(value)):
+            raise Misuse(f"`{field}` must be {words}, got `{value_text(value)}`")
+    if recipe.method != "erm" and len(recipe.environments) < 2:
+        raise Misuse(f"`{recipe.method}` needs two `environments` or more, got {len(recipe.environments)}")
+    if len(recipe.paired) not in (0, 2):
+        raise Misuse(f"`paired` names two datasets, got {len(recipe.paired)}")
+    if (recipe.keep != "last" or recipe.patience is not None) and not (recipe.validation or recipe.paired):
+        raise Misuse(f'`keep = "{recipe.keep}"` chooses by images held out', hint="say how many: validation = 1000")
+    if bool(recipe.mean) != bool(recipe.std):
+        raise Misuse("`mean` and `std` belong together, got only one of them", hint="give both, or neither")
+
+
+def check_names(recipe: Recipe) -> None:
+    """Refuses names that nothing has, and losses without the attack that they need."""
+    for text in recipe.threats:
+        _check_threat(text)
+    for text in (*recipe.texts_of_data, *recipe.paired, *filter(None, (recipe.extra,))):
+        registry.bind("dataset", text)
+    registry.bind("architecture", recipe.architecture)
+    if recipe.checked is not None:
+        registry.bind("attack", recipe.checked)
+    if recipe.loss != "standard" and not recipe.is_adversarial:
+        raise Misuse(
+            f"the loss `{recipe.loss}` needs an attack in `threats`", hint='threats = ["pgd-linf:radius=8/255"]'
+        )
+    if recipe.variation and not recipe.is_adversarial:
+        raise Misuse("`variation` needs an attack in `threats`", hint="leave it out, or name an attack")
+
+
+def _check_threat(text: str) -> None:
+    ref = registry.bind_change(text)
+    if ref.kind == "attack" and not math.isfinite(float(dict(ref.args).get("radius", 0.0) or 0.0)):  # type: ignore[arg-type]
+        raise Misuse(f"`{text}` has no radius to train in", hint="use an attack inside a radius, as `pgd-linf`")
+
+
+def _register(recipe: Recipe) -> None:
+    """Registers a recipe under its name; every field can be overruled in a ref."""
+
+    def make(**given: Any) -> Recipe:
+        changed = replace(recipe, **given)
+        check_numbers(changed)
+        check_names(changed)
+        return changed
+
+    make.__doc__ = recipe.title
+    make.__qualname__ = recipe.name
+    kind = inspect.Parameter.KEYWORD_ONLY
+    shown = [field for field in FIELDS if field not in ("title", "source")]
+    parameters = [inspect.Parameter(name, kind, default=getattr(recipe, name)) for name in shown]
+    make.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    make.__annotations__ = {name: FIELDS[name] for name in shown}
+    factory: Callable[..., Recipe] = make
+    register("recipe", recipe.name, source=recipe.source)(factory)
+
+
+def _register_files() -> None:
+    for path in recipe_files().values():
+        for recipe in read_recipes(path, names=False):
+            _register(recipe)
+
+
+_register_files()

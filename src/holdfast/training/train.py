@@ -1,150 +1,312 @@
-"""Training a reference model from a recipe: AdamW, one cycle, shifts and flips, averaged weights."""
+"""Training a model from a recipe: one loop for every loss, threat and method."""
 
 from __future__ import annotations
 
-import copy
-import functools
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
-from holdfast.attacks.gradient import GradientAttack
-from holdfast.attacks.threat import Scene
-from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.errors import HoldfastError
 from holdfast.core.noise import Noise
+from holdfast.core.refs import digest, parse_ref
 from holdfast.core.registry import registry
-from holdfast.core.types import Batch, Change, Dataset, ModelCard
-from holdfast.models import TorchClassifier, save_model
-from holdfast.training.recipes import Recipe
+from holdfast.core.types import ModelCard
+from holdfast.models import save_model
+from holdfast.models.classifier import normalised
+from holdfast.models.weights import architecture as built_architecture
+from holdfast.training.averaging import AveragedWeights, share_at
+from holdfast.training.checkpoints import Checkpoint, checkpoint_path, read_checkpoint, write_checkpoint
+from holdfast.training.learning_model import LearningModel
+from holdfast.training.optimisers import optimiser_of, rate_at
+from holdfast.training.processes import Processes
+from holdfast.training.recipes import Recipe, check_names, check_numbers
+from holdfast.training.recording import StepRunner, StepSpeed
+from holdfast.training.training_data import TrainingData, training_data
+from holdfast.training.training_step import TrainingStep
+from holdfast.training.validation import Validated, validate
 
-OnEpoch = Callable[[int, float, float], None]  # epoch, loss, share right on the training images as trained
+EVERY = 30.0  # seconds between checkpoints
+OFTEN = 20  # steps between two looks at the time
+VERSION = 2  # of training: models of other versions were trained by other code
 
 
-def train(recipe: Recipe, *, out: Path, device: torch.device, on_epoch: OnEpoch = lambda *_: None) -> Path:
-    """Trains and writes a model file. The same recipe on the same device gives the same weights up to rounding."""
-    torch.manual_seed(recipe.seed)
-    dataset: Dataset = registry.build(registry.bind("dataset", recipe.dataset))
-    images, labels = _on_device(dataset, device)
-    classes = int(labels.max()) + 1
-    joint = "," if ":" in recipe.architecture else ":"
-    architecture = f"{recipe.architecture}{joint}channels={images.shape[1]},classes={classes}"
-    net: nn.Module = registry.build(registry.bind("architecture", architecture)).to(device)
-    mixed = recipe.mixed and device.type == "cuda"
-    if mixed:
-        net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        images = images.to(memory_format=torch.channels_last)
-    averaged = copy.deepcopy(net).requires_grad_(False)
-    # the card says what the published file will say: parameters and digest are completed on saving
-    card = ModelCard(
+@dataclass(frozen=True, slots=True)
+class EpochReport:
+    """What is known at the end of an epoch. `right`: share of the images right as they were learned from."""
+
+    epoch: int
+    epochs: int
+    loss: float
+    right: float
+    validated: Validated | None
+    images_per_second: float
+    seconds_left: float
+    words: str
+
+
+class OutOfTimeError(HoldfastError):
+    """The time that was given is over; a checkpoint is written."""
+
+
+OnEpoch = Callable[[EpochReport], None]
+
+
+def train(
+    recipe: Recipe,
+    *,
+    out: Path,
+    device: torch.device,
+    on_epoch: OnEpoch = lambda _: None,
+    every: float = EVERY,
+    speed: StepSpeed = "auto",
+    is_over: Callable[[], bool] = lambda: False,
+) -> Path:
+    """Trains and writes a model file; continues where a checkpoint lies beside it.
+
+    The same recipe on the same device gives the same weights, up to rounding on a GPU. Where `is_over` says so, a
+    checkpoint is written and training ends with `OutOfTimeError`.
+    """
+    check_numbers(recipe)
+    check_names(recipe)
+    return Training(recipe, out, device, on_epoch, every, speed, is_over).run()
+
+
+class Training:
+    """One model on its way. `data`: the recipe's own, unless others are given."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        out: Path,
+        device: torch.device,
+        on_epoch: OnEpoch,
+        every: float,
+        speed: StepSpeed,
+        is_over: Callable[[], bool],
+        data: TrainingData | None = None,
+    ) -> None:
+        torch.manual_seed(recipe.seed)
+        self.is_over = is_over
+        self.recipe, self.out, self.device, self.on_epoch, self.every = recipe, out, device, on_epoch, every
+        self.begun = self.saved = time.perf_counter()
+        self.processes = Processes(device)
+        self.data = data or training_data(recipe, device)
+        mixed = recipe.mixed and device.type == "cuda"
+        if device.type == "cuda":
+            torch.backends.cudnn.benchmark = True
+        self.architecture = architecture_text(recipe, self.data)
+        self.bare = built_architecture(self.architecture).net.to(device)
+        if mixed:
+            self.bare.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.bare.requires_grad_(True).train()
+        self.card = _card(recipe, self.data)
+        whole = normalised(self.bare, recipe.mean or None, recipe.std or None).to(device)
+        self.model = LearningModel(whole.train(), self.card, mixed=mixed)
+        averages = recipe.average > 0 or recipe.swa_from is not None
+        self.averaged = AveragedWeights(self.bare) if averages else None
+        optimiser = optimiser_of(recipe, self.model.weights)
+        follows = self.averaged if recipe.average > 0 else None
+        batch = self.processes.part_of(recipe.batch)
+        self.step = TrainingStep(
+            recipe, self.model, self.data, optimiser, follows, batch=batch, reduce=self.processes.reduce
+        )
+        self.runner = StepRunner(self.step, speed="graph" if speed == "auto" else speed)
+        self.per_epoch = self.data.steps(recipe.batch)
+        self.total = recipe.epochs * self.per_epoch
+        self.taken, self.swa, self.before = 0, 0, 0.0
+        self.best: dict[str, torch.Tensor] = {}
+        self.best_value: float | None = None
+        self.best_epoch = 0
+
+    def run(self) -> Path:
+        path = checkpoint_path(self.out)
+        self._restore(read_checkpoint(path, _digest(self.recipe)))
+        while self.taken < self.total and not self._is_out_of_patience():
+            self._epoch(path)
+        self._finish()
+        if self.processes.is_first:
+            self._save(self.out)
+            path.unlink(missing_ok=True)
+        return self.out
+
+    def _epoch(self, path: Path) -> None:
+        epoch, step = divmod(self.taken, self.per_epoch)
+        order = self.data.order(self.recipe, epoch)
+        self.step.epoch.fill_(epoch)
+        begun, first = time.perf_counter(), step
+        while step < self.per_epoch:
+            self.one_step(order[step * self.recipe.batch : (step + 1) * self.recipe.batch])
+            step += 1
+            if step < self.per_epoch and (time.perf_counter() - self.saved > self.every or self._may_be_over(step)):
+                self._must_be_finite()
+                self._checkpoint(path)
+                if self.is_over():
+                    raise OutOfTimeError(
+                        f"the time for `{self.recipe.name}` is over", hint="the same command continues"
+                    )
+        self._must_be_finite()
+        loss, right = (float(each) / self.per_epoch for each in (self.step.losses, self.step.right))
+        pace = (step - first) * self.recipe.batch / (time.perf_counter() - begun)
+        if self.recipe.swa_from is not None and epoch + 1 > self.recipe.swa_from * self.recipe.epochs:
+            self._average_epoch()
+        validated = self._validated(epoch)
+        for each in (self.step.losses, self.step.right):
+            each.zero_()
+        if time.perf_counter() - self.saved > self.every and self.taken < self.total:
+            self._checkpoint(path)
+        left = (self.total - self.taken) * self.recipe.batch / pace
+        report = EpochReport(epoch + 1, self.recipe.epochs, loss, right, validated, pace, left, self.runner.words)
+        self.on_epoch(report)
+
+    def _may_be_over(self, step: int) -> bool:
+        """Asked every few steps; on a GPU the steps issued so far have to be through first."""
+        if step % OFTEN or not self.is_over():
+            return False
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+        return True
+
+    def one_step(self, index: torch.Tensor) -> None:
+        self.step.index.copy_(self.processes.own(index))
+        self.step.optimiser.rate.fill_(rate_at(self.recipe, self.taken, self.total))
+        if self.step.averaged is not None:
+            self.step.averaged.share.fill_(share_at(self.recipe, self.taken))
+        kind = 0
+        if self.step.kinds > 1:
+            key = Noise(torch.tensor([self.taken + (self.recipe.seed << 32)]))
+            kind = int(key.integers("kind", (), low=0, high=self.step.kinds))
+        self.runner(kind)
+        self.taken += 1
+
+    def _must_be_finite(self) -> None:
+        if not bool(torch.isfinite(self.step.losses)):
+            kept = checkpoint_path(self.out)
+            raise HoldfastError(
+                f"training diverged in epoch {(self.taken - 1) // self.per_epoch + 1}: the loss is not a number",
+                hint="lower the recipe's rate" + (f"; {kept} holds the state before" if kept.exists() else ""),
+            )
+
+    def _average_epoch(self) -> None:
+        assert self.averaged is not None, "stochastic weight averaging has an average"
+        self.averaged.share.fill_(self.swa / (self.swa + 1))
+        self.averaged.follow()
+        self.swa += 1
+
+    def _validated(self, epoch: int) -> Validated | None:
+        recipe = self.recipe
+        if not (recipe.validation or recipe.paired or recipe.every_epoch):
+            return None
+        checks = recipe.validation or recipe.paired
+        validated = validate(recipe, self._result(), self.card, self.data) if checks else None
+        if recipe.every_epoch and self.processes.is_first:
+            self._save(self.out.with_name(f"{self.out.stem}-epoch{epoch + 1:03d}.safetensors"))
+        if validated is None or recipe.keep == "last":
+            return validated
+        value = validated.value(recipe.keep)
+        if self.best_value is None or value > self.best_value:
+            self.best_value, self.best_epoch = value, epoch
+            self.best = {name: tensor.clone() for name, tensor in self._result().state_dict().items()}
+        return validated
+
+    def _is_out_of_patience(self) -> bool:
+        patience = self.recipe.patience
+        return patience is not None and self.taken // self.per_epoch - 1 - self.best_epoch >= patience > 0
+
+    def _result(self) -> nn.Module:
+        """The bare network as it would be written now, in evaluation mode: averaged where the recipe averages."""
+        net = built_architecture(self.architecture).net.to(self.device)
+        net.load_state_dict(self.bare.state_dict())
+        if self.averaged is not None and (self.recipe.average > 0 or self.swa):
+            self.averaged.write_to(net)
+        return net.eval()
+
+    def _finish(self) -> None:
+        self.final = self._result()
+        if self.best:
+            self.final.load_state_dict(self.best)
+        if not all(bool(tensor.isfinite().all()) for tensor in self.final.state_dict().values()):
+            raise HoldfastError("training diverged: weights are not finite", hint="lower the recipe's rate")
+
+    def _save(self, out: Path) -> None:
+        recipe, net = self.recipe, self._result() if out != self.out else self.final
+        chosen = f", epoch {self.best_epoch + 1} of {recipe.epochs} by {recipe.keep}" if self.best else ""
+        seconds = self.before + time.perf_counter() - self.begun
+        notes = f"trained by `holdfast train {recipe.name}`, training version {VERSION}, seed {recipe.seed}{chosen}"
+        notes += f"; {seconds:.0f} s"
+        if self.device.type == "cuda":
+            notes += f" on {torch.cuda.get_device_name(self.device)}"
+        card = replace(self.card, name=out.stem if out != self.out else recipe.name, notes=notes)
+        mean, std = recipe.mean or None, recipe.std or None
+        try:
+            save_model(out, net.cpu(), card, architecture=self.architecture, mean=mean, std=std, half=recipe.half)
+        except OSError as error:
+            raise HoldfastError(
+                f"{out} cannot be written: {error.strerror or error}",
+                hint="make room: the same command continues from the last checkpoint",
+            ) from error
+
+    def _checkpoint(self, path: Path) -> None:
+        if self.processes.is_first:
+            seconds = self.before + time.perf_counter() - self.begun
+            recipe, tensors = _digest(self.recipe), self._tensors()
+            best = (self.best, self.best_value, self.best_epoch)
+            write_checkpoint(path, Checkpoint(recipe, self.taken, tensors, self.swa, *best, seconds))
+        self.saved = time.perf_counter()
+
+    def _tensors(self) -> list[torch.Tensor]:
+        averaged = [] if self.averaged is None or self.step.averaged is not None else self.averaged.tensors
+        return [*self.step.state(), *averaged]
+
+    @torch.no_grad()
+    def _restore(self, checkpoint: Checkpoint | None) -> None:
+        if checkpoint is None:
+            return
+        for tensor, kept in zip(self._tensors(), checkpoint.tensors, strict=True):
+            tensor.copy_(kept)
+        self.taken, self.swa, self.before = checkpoint.step, checkpoint.swa, checkpoint.seconds
+        self.best = {name: tensor.to(self.device) for name, tensor in checkpoint.best.items()}
+        self.best_value, self.best_epoch = checkpoint.best_value, checkpoint.best_epoch
+
+
+def architecture_text(recipe: Recipe, data: TrainingData) -> str:
+    """The architecture's ref with the channels, classes and size of the data, where it takes them."""
+    text = recipe.architecture
+    parsed = parse_ref(text)
+    known = {parameter.name for parameter in registry.entry("architecture", parsed.name).parameters}
+    facts = {"channels": data.channels, "classes": data.classes, "size": int(data.pixels.shape[-1])}
+    for name, value in facts.items():
+        if name in known and name not in parsed.keywords:
+            text = f"{text}{',' if ':' in text else ':'}{name}={value}"
+    return text
+
+
+def _card(recipe: Recipe, data: TrainingData) -> ModelCard:
+    """What the file will say of the model; its parameters and digest are completed on saving."""
+    refs = [(text, registry.bind_change(text)) for text in recipe.threats]
+    corruptions = [text for text, ref in refs if ref.kind == "corruption"]
+    words = " + ".join(str(registry.bind("dataset", text)) for text in recipe.texts_of_data)
+    if recipe.share < 1:
+        words = f"{recipe.share:g} of {words}"
+    if recipe.labels:
+        words += f", labels {', '.join(map(str, recipe.labels))}"
+    if recipe.extra is not None:
+        words += f" + {registry.bind('dataset', recipe.extra)}"
+    if corruptions:
+        words += f" half under {', '.join(corruptions)} of random severity"
+    return ModelCard(
         name=recipe.name,
         source="",
-        classes=classes,
-        channels=images.shape[1],
-        trained_on=_data_in_words(recipe),
-        threats=() if recipe.attack is None else (str(registry.bind("attack", recipe.attack)),),
+        classes=data.classes,
+        channels=data.channels,
+        trained_on=words,
+        threats=tuple(str(ref) for _, ref in refs if ref.kind == "attack"),
         licence="Apache-2.0",
-        notes=f"trained by `holdfast train {recipe.name}`",
     )
-    classifier = TorchClassifier(net, card)
-    per_epoch = -(-len(images) // recipe.batch)
-    optimiser = torch.optim.AdamW(net.parameters(), lr=recipe.rate, weight_decay=recipe.weight_decay)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, recipe.rate, total_steps=recipe.epochs * per_epoch)
-    harden = _hardening(recipe, classifier)
-    step = 0
-    for epoch in range(recipe.epochs):
-        losses, right = torch.zeros((), device=device), torch.zeros((), device=device)
-        for index in _batches(len(images), recipe, epoch, device):
-            noise = Noise(index * 1_000_003 + epoch)
-            batch = Batch(_augmented(images[index], noise, recipe.shift), labels[index], ("",) * len(index))
-            with torch.autocast(device.type, torch.bfloat16, enabled=mixed):
-                logits = net(harden(batch, noise))
-            loss = F.cross_entropy(logits.float(), batch.labels)
-            optimiser.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-            schedule.step()
-            step += 1
-            _average(averaged, net, min(recipe.average, step / (step + 10)))
-            losses += loss.detach() * len(index)
-            right += (logits.detach().argmax(1) == batch.labels).sum()
-        on_epoch(epoch, float(losses) / len(images), float(right) / len(images))
-    if not all(bool(tensor.isfinite().all()) for tensor in averaged.state_dict().values()):
-        raise HoldfastError("training diverged: weights are not finite", hint="lower the recipe's rate")
-    return save_model(out, averaged.cpu(), card, architecture=architecture)
 
 
-def _data_in_words(recipe: Recipe) -> str:
-    dataset = str(registry.bind("dataset", recipe.dataset))
-    return f"{dataset} half under {recipe.corruption} of random severity" if recipe.corruption else dataset
-
-
-def _on_device(dataset: Dataset, device: torch.device) -> tuple[Tensor, Tensor]:
-    read = dataset.images(range(len(dataset.ids)))
-    if read.failed:
-        raise HoldfastError(f"{len(read.failed)} training images cannot be read", hint=next(iter(read.failed.values())))
-    pixels = read.pixels.to(device)
-    images = pixels.float() / 255.0 if pixels.dtype == torch.uint8 else pixels.float()
-    return images, torch.from_numpy(dataset.labels).to(device)
-
-
-def _batches(count: int, recipe: Recipe, epoch: int, device: torch.device) -> Iterator[Tensor]:
-    generator = torch.Generator().manual_seed(1000 * recipe.seed + epoch)
-    yield from torch.randperm(count, generator=generator).to(device).split(recipe.batch)  # type: ignore[no-untyped-call]
-
-
-def _augmented(images: Tensor, noise: Noise, shift: int) -> Tensor:
-    """Shifts by up to `shift` pixels and mirrors half of the images, each by its own draw."""
-    n, _, height, width = images.shape
-    padded = F.pad(images, (shift,) * 4)
-    moved = noise.integers("shift", (2,), low=0, high=2 * shift + 1)
-    rows = moved[:, :1] + torch.arange(height, device=images.device)
-    columns = moved[:, 1:] + torch.arange(width, device=images.device)
-    flipped = noise.integers("flip", (1,), low=0, high=2).bool()
-    columns = torch.where(flipped, columns.flip(1), columns)
-    every = torch.arange(n, device=images.device)[:, None, None]
-    return padded[every, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
-
-
-def _hardening(recipe: Recipe, classifier: TorchClassifier) -> Callable[[Batch, Noise], Tensor]:
-    """What the recipe does to a batch before the network learns from it."""
-    if recipe.attack is not None:
-        attack = registry.build(registry.bind("attack", recipe.attack))
-        if not isinstance(attack, GradientAttack):
-            raise Misuse(f"`{recipe.attack}` cannot be trained on", hint="use an attack inside a radius, as `pgd-linf`")
-        return functools.partial(_attacked, classifier, replace(attack, stop_when_broken=False))
-    if recipe.corruption is not None:
-        rungs: list[Change] = [
-            registry.build(registry.bind("corruption", f"{recipe.corruption},severity={rung}")) for rung in range(1, 6)
-        ]
-        return lambda batch, noise: _corrupted(classifier, rungs, batch, noise)
-    return lambda batch, _: batch.images
-
-
-def _attacked(classifier: TorchClassifier, attack: GradientAttack, batch: Batch, noise: Noise) -> Tensor:
-    radius = torch.full((len(batch),), attack.radius, device=batch.images.device)
-    result = attack.run(classifier, batch, noise, radius, width=len(batch))
-    return attack.threat.render(Scene(batch.images, radius, result.props), result.variable).detach()
-
-
-def _corrupted(classifier: TorchClassifier, rungs: list[Change], batch: Batch, noise: Noise) -> Tensor:
-    """Half of the images as they are, the others at a random severity."""
-    draw = noise.integers("severity", (), low=0, high=2 * len(rungs))
-    images = batch.images.clone()
-    for rung, change in enumerate(rungs):
-        chosen = (draw == rung).nonzero().squeeze(1)
-        part = Batch(batch.images[chosen], batch.labels[chosen], ("",) * len(chosen))
-        images[chosen] = change(classifier, part, noise.take(chosen), width=max(1, len(chosen))).images
-    return images
-
-
-@torch.no_grad()
-def _average(averaged: nn.Module, net: nn.Module, share: float) -> None:
-    for kept, new in zip(averaged.state_dict().values(), net.state_dict().values(), strict=True):
-        if kept.is_floating_point():
-            kept.mul_(share).add_(new, alpha=1 - share)
-        else:
-            kept.copy_(new)
+def _digest(recipe: Recipe) -> str:
+    return digest([VERSION, repr(replace(recipe, title="", source=""))])

@@ -97,9 +97,10 @@ def predict_accuracy(
     for, closer where models lie off the line. `same_samples`: the shifted images are the reference images, in order.
 
     The interval holds what the line says and what follows where errors go together under the shift as they do without
-    it, by each of the measures of `dependence.joints`; about these it draws samples again and adds the scatter of pairs
-    about the line. Refused where agreement is not on a line, for fewer than five models, and for models that share
-    nearly all errors. A shift that makes errors depend on each other in a new way is not seen by it.
+    it, by each of the measures of `dependence.joints`, half the range of these; chance is what samples drawn again move
+    and the scatter of pairs about the line. Both together reach as the root of their squares, about the middle. Refused
+    where agreement is not on a line, for fewer than five models, and for models that share nearly all errors. A shift
+    that makes errors depend on each other in a new way is not seen by it.
     """
     reference, shifted = np.asarray(reference, dtype=np.float64), np.asarray(shifted, dtype=np.float64)
     _check(models, reference, labels, shifted, method, same_samples=same_samples)
@@ -110,7 +111,16 @@ def predict_accuracy(
     accuracy = inside(right.mean(axis=1), n)
     solve = _direct if method == "aline-d" else _simple
     value = PROBIT.inverse(solve(before[None], after[None], accuracy[None])[0])
+    pairs = pairs_of(reference, labels)
+    depends = dependence(pairs)
+    refused = _refused(line, len(models), depends)
 
+    def prediction(scores: list[Score]) -> Prediction:
+        made = zip(models, right.mean(axis=1).tolist(), scores, strict=True)
+        return Prediction(method, line, tuple(Predicted(*each) for each in made), depends, refused)
+
+    if refused:
+        return prediction([without_interval(float(is_), m, refused) for is_ in value])
     weights = draw_counts(n, draws, seed=seed)
     weights_after = weights if same_samples else draw_counts(m, draws, seed=seed + 1)
     redrawn = solve(
@@ -121,20 +131,16 @@ def predict_accuracy(
     scatter = np.random.default_rng(seed + 2).normal(size=redrawn.shape) * line.spread
     # about the prediction: drawing samples twice makes agreement of small sets a little more extreme on average
     below, above = percentiles(redrawn - np.median(redrawn, axis=0) + scatter, confidence=confidence)
-    pairs = pairs_of(reference, labels)
     every = np.vstack([value[None], accuracies_if_kept(pairs, after[pairs.one, pairs.other], value)])
     positions = PROBIT.forward(inside(every, m))
-    low, high = PROBIT.inverse(positions.min(axis=0) + below), PROBIT.inverse(positions.max(axis=0) + above)
-    depends = dependence(pairs)
-    refused = _refused(line, len(models), depends)
-    scores = [
-        without_interval(float(is_), m, refused)
-        if refused
-        else Score(float(is_), min(float(a), float(is_)), max(float(b), float(is_)), m)
-        for is_, a, b in zip(value, low, high, strict=True)
-    ]
-    made = zip(models, right.mean(axis=1).tolist(), scores, strict=True)
-    return Prediction(method, line, tuple(Predicted(*each) for each in made), depends, refused)
+    middle, half = (positions.max(axis=0) + positions.min(axis=0)) / 2, np.ptp(positions, axis=0) / 2
+    low, high = PROBIT.inverse(middle - np.hypot(half, below)), PROBIT.inverse(middle + np.hypot(half, above))
+    return prediction(
+        [
+            Score(float(is_), min(float(a), float(is_)), max(float(b), float(is_)), m)
+            for is_, a, b in zip(value, low, high, strict=True)
+        ]
+    )
 
 
 def _refused(line: AgreementLine, models: int, depends: Dependence) -> str:

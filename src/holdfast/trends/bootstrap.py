@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
-from scipy.stats import t as student
+from scipy.special import ndtr, stdtrit
 
 from holdfast.core.errors import Misuse
 from holdfast.core.intervals import CONFIDENCE
@@ -115,7 +114,7 @@ def widened_confidence(confidence: float, n: int, k: int) -> float:
     freedom = n - k - 1
     if freedom < 1:
         return 1.0
-    reach = np.sqrt(n / freedom) * student.ppf(0.5 + confidence / 2, freedom)
+    reach = np.sqrt(n / freedom) * stdtrit(freedom, 0.5 + confidence / 2)
     return float(1 - 2 * ndtr(-reach))
 
 

@@ -13,8 +13,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import f as fisher
-from scipy.stats import kendalltau
+from scipy.special import fdtri
 
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.intervals import z_value
@@ -261,7 +260,7 @@ def _by_chance(n: int, k: int) -> float:
     freedom = n - k - 1
     if freedom < 1:
         return 0.0
-    ratio = k * float(fisher.isf(CHANCE, k, freedom))
+    ratio = k * float(fdtri(k, freedom, 1 - CHANCE))
     return ratio / (ratio + freedom)
 
 
@@ -305,6 +304,8 @@ def explained(r: Score) -> Score:
 
 def kendall(one: Floats, other: Floats) -> float:
     """Kendall's τ-b over the pairs that have both values; NaN where nothing can be ranked."""
+    from scipy.stats import kendalltau  # takes a second to import
+
     both = np.isfinite(one) & np.isfinite(other)
     return float(kendalltau(one[both], other[both]).statistic) if both.sum() > 1 else float("nan")
 

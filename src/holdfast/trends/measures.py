@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.errors import HoldfastError, Misuse, unknown
 from holdfast.core.registry import register
 from holdfast.core.table import Table
-from holdfast.core.types import Score
+from holdfast.core.types import Score, without_interval
+from holdfast.metrics.difference_tests import unpaired_difference
 from holdfast.trends.bands import conversion_rate_score, effective_robustness_scores, upper_limit_score
 from holdfast.trends.fits import Fit, cautions, correlation, explained, fit, pearson
-from holdfast.trends.robustness import OVERALL, linear_effective_robustness
+from holdfast.trends.robustness import OVERALL, linear_effective_robustness, relative_robustness
 from holdfast.trends.spaces import LINEAR, space_of
 
 
@@ -88,6 +89,44 @@ class EffectiveRobustness:
                 hint=f"effective-robustness:space=linear,least={OVERALL:g} of [shifted, robust, clean]",
             )
         return linear_effective_robustness(table, y=y, x=x[0], overall=x, least=self.least)[0]
+
+
+@register("metric", "relative-robustness", source="arXiv:2007.00644, Appendix C")
+class RelativeRobustness:
+    """Score under a shift minus that of the model an intervention starts from: `baseline`; without one, of the best.
+
+    The interval takes the samples of both as independent, which is wide where they are the same.
+    """
+
+    per_model = True
+    unit = "points"
+
+    def __init__(self, *, baseline: str | None = None) -> None:
+        self.baseline = baseline
+
+    def of_table(self, table: Table, settings: Sequence[str]) -> Mapping[str, Score]:
+        setting = settings[0]
+        values, counts = table.column(setting), table.count(setting)
+        if not np.isfinite(values).any():
+            return {}
+        baseline = self.baseline or table.models[int(np.nanargmax(values))]
+        if baseline not in table.models:
+            raise unknown("model", baseline, table.models, otherwise="relative robustness is against this model")
+        at = table.models.index(baseline)
+        scores = relative_robustness(table, setting, dict.fromkeys(table.models, baseline))
+        return {
+            model: _against(value, values[i], int(counts[i]), values[at], int(counts[at]))
+            for i, (model, value) in enumerate(scores.items())
+            if np.isfinite(value)
+        }
+
+
+def _against(value: float, share: float, n: int, other: float, m: int) -> Score:
+    """A difference of two shares with its interval, where both counts are known."""
+    if not (n and m):
+        return without_interval(value, 0, "nobody says how many samples the scores rest on")
+    made = unpaired_difference(round(share * n), n, round(other * m), m).difference
+    return Score(value, min(made.low, value), max(made.high, value), min(n, m))
 
 
 class _OverPairs:

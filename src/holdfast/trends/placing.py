@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.table import Table
@@ -67,7 +67,7 @@ def prediction_interval(line: Trend, x: Floats, *, confidence: float = CONFIDENC
     design = np.column_stack([inputs, np.ones(len(inputs))])
     with np.errstate(invalid="ignore"):
         leverage = np.einsum("ij,jk,ik->i", design, line.precision, design)
-        half = student.ppf(0.5 + confidence / 2, freedom) * line.spread * np.sqrt(1 + leverage)
+        half = stdtrit(freedom, 0.5 + confidence / 2) * line.spread * np.sqrt(1 + leverage)
         low, high = line.space.inverse(centre - half), line.space.inverse(centre + half)
     return Interval(np.asarray(low), np.asarray(high))
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
+from scipy.special import log_ndtr
 
 from holdfast.core.errors import Misuse
-from holdfast.core.intervals import CONFIDENCE, z_value
+from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.registry import register
 from holdfast.core.table import Table
 from holdfast.core.types import Score, without_interval
+from holdfast.metrics.difference_tests import mcnemar_z
 from holdfast.trends.shared_predictions import HasPredictions, side_by_side
 from holdfast.trends.spaces import Floats
 
@@ -36,9 +39,9 @@ def rank_intervals(
 ) -> tuple[Rank, ...]:
     """Ranks by accuracy, from predictions (models, samples) on the same samples.
 
-    A model ranks behind every model that is better than it beyond chance (McNemar, continuity corrected, over all
-    pairs of the model together), and before every one that is worse; what lies between is its interval. Pairing keeps
-    what models have in common: an image that all get wrong moves no place.
+    A model ranks behind every model that is better than it beyond chance (McNemar's test, at a level for all pairs of
+    the model together), and before every one that is worse; what lies between is its interval. Pairing keeps what
+    models have in common: an image that all get wrong moves no place.
     """
     right = np.asarray(correct, dtype=bool)
     if right.ndim != 2 or right.shape[0] != len(models) or not right.shape[1]:
@@ -46,8 +49,9 @@ def rank_intervals(
     numbers = right.astype(np.float32)
 
     def beyond(some: slice) -> Floats:
+        """Standard errors by which one is ahead of the other, negative where it is behind."""
         only, only_other = numbers[some] @ (1 - numbers).T, (1 - numbers[some]) @ numbers.T
-        return _z((only - only_other).astype(np.float64), (only + only_other).astype(np.float64), 1.0)
+        return mcnemar_z(only, only_other)
 
     return _placed(models, right.mean(axis=1), beyond, confidence)
 
@@ -66,36 +70,64 @@ def rank_intervals_of_scores(table: Table, setting: str, *, confidence: float = 
         n, m = counts[some, None], counts[None]
         pooled = (values[some, None] * n + values[None] * m) / (n + m)
         variance = pooled * (1 - pooled) * (1 / n + 1 / m)
-        return _z(values[some, None] - values[None], variance, (1 / n + 1 / m) / 2)
+        gap = values[some, None] - values[None]
+        return np.asarray(np.divide(gap, np.sqrt(variance), out=np.zeros_like(gap), where=variance > 0))
 
     return _placed(chosen.models, values, beyond, confidence)
 
 
-def _z(gap: Floats, variance: Floats, correction: Floats | float) -> Floats:
-    """Standard errors by which one is ahead of the other, negative where it is behind."""
-    size = np.maximum(np.abs(gap) - correction, 0.0)
-    return np.sign(gap) * np.divide(size, np.sqrt(variance), out=np.zeros_like(gap), where=variance > 0)
+@cache
+def step_limits(others: int, tail: float) -> Floats:
+    """Standard errors beyond which the best of `others`, the second best … is ahead: (others,), falling.
+
+    The r-th best counts as ahead only if the largest of as many equals as are left (others - r + 1) lies so far ahead
+    in `tail` of cases; differences to one model go together by 1/2 (Dunnett 1955, stepwise as in Marcus, Peritz and
+    Gabriel 1976). So at most `tail` of places lie before the interval, whichever models are equal.
+    """
+    at, step = np.linspace(-9, 9, 361, retstep=True)
+    weight = np.exp(-at * at / 2) / math.sqrt(2 * math.pi) * step
+    left = np.unique(np.round(np.geomspace(1, max(others, 1), 40)))
+    low, high = np.zeros(len(left)), np.full(len(left), 9.0)
+    for _ in range(40):
+        middle = (low + high) / 2
+        below = np.exp(left[:, None] * log_ndtr(math.sqrt(2) * middle[:, None] + at)) @ weight
+        low, high = np.where(below < 1 - tail, middle, low), np.where(below < 1 - tail, high, middle)
+    return np.asarray(np.interp(np.log(np.arange(others, 0, -1)), np.log(left), high), dtype=np.float64)
 
 
 def _placed(
     models: Sequence[str], values: Floats, beyond: Callable[[slice], Floats], confidence: float
 ) -> tuple[Rank, ...]:
     """Places, and how many models stand surely before and behind each. In order of place."""
+    from scipy.stats import rankdata  # takes a second to import
+
     count = len(models)
-    limit = z_value(1 - (1 - confidence) / max(count - 1, 1))
+    limits = step_limits(max(count - 1, 0), (1 - confidence) / 2)
     ranks = rankdata(-np.round(values, 12), method="min").astype(int)
     low, high = np.ones(count, dtype=int), np.full(count, count)
     step = max(1, AT_ONCE // max(count, 1))
     for start in range(0, count, step):
         some = slice(start, min(start + step, count))
         ahead = beyond(some)
-        low[some] += (ahead < -limit).sum(axis=1)
-        high[some] -= (ahead > limit).sum(axis=1)
+        low[some] += _beyond_limits(-ahead, limits)
+        high[some] -= _beyond_limits(ahead, limits)
     low, high = np.minimum(low, ranks), np.maximum(high, ranks)
     made = [
         Rank(*each) for each in zip(models, values.tolist(), ranks.tolist(), low.tolist(), high.tolist(), strict=True)
     ]
     return tuple(sorted(made, key=lambda each: (each.rank, each.model)))
+
+
+def _beyond_limits(ahead: Floats, limits: Floats) -> NDArray[np.int64]:
+    """How many of the others are ahead of each model, step by step: the first that is not ends the count."""
+    if not len(limits):
+        return np.zeros(len(ahead), dtype=np.int64)
+    best = -np.partition(-ahead, 0, axis=1)[:, 0]
+    made = np.zeros(len(ahead), dtype=np.int64)
+    some = np.flatnonzero(best > limits[0])
+    ordered = -np.sort(-ahead[some], axis=1)[:, : len(limits)]
+    made[some] = np.logical_and.accumulate(ordered > limits, axis=1).sum(axis=1)
+    return made
 
 
 @register("metric", "rank")
@@ -114,6 +146,8 @@ class ModelRank:
         return {each.model: Score(each.rank, each.low, each.high, len(seen.ids)) for each in made}
 
     def of_table(self, table: Table, settings: Sequence[str]) -> Mapping[str, Score]:
+        from scipy.stats import rankdata
+
         name = settings[0]
         chosen = table.where(np.isfinite(table.column(name)))
         counts = chosen.count(name)

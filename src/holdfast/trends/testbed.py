@@ -30,6 +30,10 @@ NATURAL = {
     "YTBB (pm-10)": SettingPair("ytbb-robust_pm10", "ytbb-robust_pm0"),
     "ImageNet-A": SettingPair("imagenet-a", "val-on-imagenet-a-classes"),
 }
+RENDITIONS = {
+    "ImageNet-R": SettingPair("imagenet-r", "val-on-imagenet-r-classes"),
+    "ImageNet-Sketch": SettingPair("imagenet-sketch", VAL),
+}
 
 
 class Row(NamedTuple):
@@ -67,6 +71,7 @@ def with_averages(table: Table) -> Table:
     made = {name: _mean(table, members) for name, members in groups.items()}
     terms = [*made.values(), *(table.column(name) for name in RENDERED)]
     columns = made | {AVERAGE_CORRUPTION: np.mean(terms, axis=0), AVERAGE_PGD: _mean(table, PGD)}
+    columns = {name: values for name, values in columns.items() if name not in table.settings}
     return replace(
         table,
         settings=table.settings + tuple(columns),

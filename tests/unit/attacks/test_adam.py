@@ -35,34 +35,34 @@ def gradients(steps: int, n: int = 1) -> Tensor:
 
 def walked(step: Adam, radius: float, gradient: Tensor) -> list[Tensor]:
     where, variable = scene([radius]), torch.zeros(1, ENTRIES)
-    state, places = step.fresh(Linf(), where, variable), []
+    state, points = step.fresh(Linf(), where, variable), []
     for taken, row in enumerate(gradient):
         variable = moved(step, where, variable, row, torch.tensor([taken]), state)
-        places.append(variable)
-    return places
+        points.append(variable)
+    return points
 
 
 def test_the_walk_is_that_of_the_paper() -> None:
     """Algorithm 1 of arXiv:1412.6980 word for word, in double precision."""
     gradient = gradients(40)
-    m = v = place = torch.zeros(1, ENTRIES, dtype=torch.float64)
+    m = v = point = torch.zeros(1, ENTRIES, dtype=torch.float64)
     for t, (g, ours) in enumerate(zip(gradient.double(), walked(Adam(0.003), 0.5, gradient), strict=True), start=1):
         m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
-        place = place + 0.003 * (m / (1 - 0.9**t)) / ((v / (1 - 0.999**t)).sqrt() + 1e-8)
-        torch.testing.assert_close(ours.double(), place, rtol=1e-5, atol=1e-7)
+        point = point + 0.003 * (m / (1 - 0.9**t)) / ((v / (1 - 0.999**t)).sqrt() + 1e-8)
+        torch.testing.assert_close(ours.double(), point, rtol=1e-5, atol=1e-7)
 
 
 def test_the_first_step_moves_every_entry_by_the_rate() -> None:
     gradient = gradients(1)
-    (place,) = walked(Adam(0.01), 0.5, gradient)
+    (point,) = walked(Adam(0.01), 0.5, gradient)
     # less by the share of ε = 1e-8 in a gradient of about 1e-5
-    torch.testing.assert_close(place, 0.01 * gradient[0].sign(), rtol=1e-2, atol=0)
+    torch.testing.assert_close(point, 0.01 * gradient[0].sign(), rtol=1e-2, atol=0)
 
 
 def test_a_relative_rate_is_a_share_of_each_radius() -> None:
     step, where, variable = Adam.at(None), scene([0.18, 0.36]), torch.zeros(2, ENTRIES)
-    place = moved(step, where, variable, torch.ones(2, ENTRIES), torch.zeros(2), step.fresh(Linf(), where, variable))
-    torch.testing.assert_close(place[:, 0], torch.tensor([0.01, 0.02]))
+    point = moved(step, where, variable, torch.ones(2, ENTRIES), torch.zeros(2), step.fresh(Linf(), where, variable))
+    torch.testing.assert_close(point[:, 0], torch.tensor([0.01, 0.02]))
 
 
 def test_a_sample_that_joins_later_walks_as_if_alone() -> None:
@@ -81,8 +81,8 @@ def test_a_sample_that_joins_later_walks_as_if_alone() -> None:
 
 
 def test_no_step_leaves_the_set() -> None:
-    for place in walked(Adam(0.01), 0.015, gradients(10)):
-        assert float(place.abs().max()) <= 0.015
+    for point in walked(Adam(0.01), 0.015, gradients(10)):
+        assert float(point.abs().max()) <= 0.015
 
 
 @pytest.mark.parametrize("rate", [0.0, -0.1, float("nan")])

@@ -68,10 +68,10 @@ def test_a_rising_objective_keeps_its_step() -> None:
 def test_after_a_halving_the_search_goes_on_from_the_best_point() -> None:
     step = Automatic(20)
     state = fresh(step)
-    places, losses = [0.0, 0.45, 0.1, 0.05, 0.0], [0.0, 5.0, 1.0, 0.5, 0.2]
-    for taken, (place, loss) in enumerate(zip(places, losses, strict=True)):
+    positions, losses = [0.0, 0.45, 0.1, 0.05, 0.0], [0.0, 5.0, 1.0, 0.5, 0.2]
+    for taken, (position, loss) in enumerate(zip(positions, losses, strict=True)):
         best = torch.tensor([[0.45 if taken else 0.0]])
-        here = point(torch.tensor([[place]]), torch.tensor([loss]), torch.tensor([taken]), best)
+        here = point(torch.tensor([[position]]), torch.tensor([loss]), torch.tensor([taken]), best)
         moved = step.advance(here, state)
     # at 0.45, the best: ahead = min(0.5, 0.45 + 0.5), then 0.75 of that move and 0.25 of the move from 0.05 to here
     assert float(state["length"]) == HALF

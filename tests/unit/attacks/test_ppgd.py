@@ -206,8 +206,8 @@ def test_passes_of_another_network_are_told_apart(tmp_path) -> None:
     torch.manual_seed(0)
     judge = AlexNet(LAYOUTS[1])
     state = {
-        f"features.{place}.{kind}": judge.state_dict()[f"convolutions.{number}.{kind}"]
-        for number, place in enumerate(CONVOLUTIONS)
+        f"features.{layer}.{kind}": judge.state_dict()[f"convolutions.{number}.{kind}"]
+        for number, layer in enumerate(CONVOLUTIONS)
         for kind in ("weight", "bias")
     }
     torch.save(state, tmp_path / "judge.pt")

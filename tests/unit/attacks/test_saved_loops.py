@@ -64,7 +64,9 @@ def run(model: TorchClassifier, attack: Attack, *, rounds: int | None, data: byt
         return None, kept[-1]
 
 
-@pytest.mark.parametrize("text", ATTACKS)
+@pytest.mark.parametrize(
+    "text", [pytest.param(text, marks=[pytest.mark.slow] * text.startswith("autoattack")) for text in ATTACKS]
+)
 def test_kills_change_nothing(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saved_loops, "EVERY", 0.0)
     monkeypatch.setattr(saved_loops, "COST", 0.0)

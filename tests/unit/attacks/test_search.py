@@ -258,7 +258,7 @@ def test_a_block_of_queries_asks_nothing_of_the_device(norm: str, monkeypatch: p
     attack = registry.build(registry.bind("attack", f"square-{norm}:queries=20"))
     batch = Batch(torch.rand(4, 1, 8, 8), torch.zeros(4, dtype=torch.int64), tuple("abcd"))
     noise, radius, model = Noise.of(0, batch.ids), torch.full((4,), 0.2), AskedModel(bright(2.0), attack)
-    loop = module._SearchLoop(attack, ActiveSet(attack, model, batch, noise, radius, 4, None, BLOCK))
+    loop = module._SearchLoop(attack, ActiveSet(model, batch, noise, radius, 4, None, BLOCK))
     samples = loop.started(torch.arange(4), torch.zeros(4, dtype=torch.int64))
     loop.drops_broken = False
     loop.draw(samples)
@@ -316,3 +316,15 @@ def test_a_radius_is_finite_and_not_negative(radius: float) -> None:
 def test_there_is_at_least_one_query_and_one_run(queries: int, restarts: int) -> None:
     with pytest.raises(Misuse, match="queries and restarts are 1 or more"):
         hunt(Script(()), queries=queries, restarts=restarts)
+
+
+def test_no_query_after_the_last_one_counts() -> None:
+    """Proposals rise with every draw, whatever their age: the one after the last would be higher."""
+
+    class Rising(Script):
+        def plan(self, scene: Scene, noise: Noise, draw: Tensor, ages: Tensor) -> State:
+            return {"height": 0.01 * (draw[:, None] * BLOCK + torch.arange(BLOCK)).float()}
+
+    for queries in (1, 3, BLOCK - 1, BLOCK, BLOCK + 2):
+        made = hunt(Rising(()), queries=queries)(bright(0.95), greys(3), Noise.of(0, "abc"), width=2)
+        torch.testing.assert_close(made.images, torch.full((3, 1, 2, 2), 0.5 + 0.01 * queries))

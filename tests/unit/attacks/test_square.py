@@ -51,8 +51,8 @@ def proposed(threat: Threat, proposal: Proposal, scene: Scene, *, age: int, coun
     noise, draw = noise_for(scene), torch.zeros(len(scene), dtype=torch.int64)
     made = [proposal.start(threat, scene, noise, draw)]
     plan = proposal.plan(scene, noise, draw + 1, torch.full((len(scene), count), age))
-    for place in range(count):
-        made.append(proposal.propose(threat, scene, made[-1], {name: part[:, place] for name, part in plan.items()}))
+    for query in range(count):
+        made.append(proposal.propose(threat, scene, made[-1], {name: part[:, query] for name, part in plan.items()}))
     return made
 
 
@@ -89,10 +89,10 @@ def test_a_proposal_depends_on_its_own_sample_alone(norm: str) -> None:
     plan = proposal.plan(scene, noise, draw, ages)
     alone = proposal.plan(scene.take(some), noise.take(some), draw[some], ages[some])
     assert torch.equal(proposal.start(threat, scene.take(some), noise.take(some), draw[some]), start[some])
-    for place in (0, BLOCK - 1):
-        every = proposal.propose(threat, scene, start, {name: part[:, place] for name, part in plan.items()})
+    for query in (0, BLOCK - 1):
+        every = proposal.propose(threat, scene, start, {name: part[:, query] for name, part in plan.items()})
         few = proposal.propose(
-            threat, scene.take(some), start[some], {name: part[:, place] for name, part in alone.items()}
+            threat, scene.take(some), start[some], {name: part[:, query] for name, part in alone.items()}
         )
         torch.testing.assert_close(few, every[some], rtol=1e-6, atol=1e-6)
 

@@ -260,8 +260,8 @@ def test_a_kernel_is_a_gaussian_times_waves_in_even_directions() -> None:
     x, y = np.meshgrid(np.linspace(-0.5, 0.5, 23), np.linspace(-0.5, 0.5, 23))
     for i in range(30):
         wanted = np.zeros((23, 23))
-        for place in range(directions[i]):
-            turned = np.pi * (angle[i] + place / directions[i])
+        for turn in range(directions[i]):
+            turned = np.pi * (angle[i] + turn / directions[i])
             wanted += np.cos(2 * np.pi * (3 + 2.75 * waves[i]) * (x * np.cos(turned) + y * np.sin(turned)))
         wanted *= np.exp(-0.5 * (x**2 + y**2) / (0.101 + 0.3 * width[i]) ** 2)
         np.testing.assert_allclose(made[i].numpy(), wanted, atol=1e-4)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import tempfile
 from collections.abc import Callable
+from csv import DictReader
 from dataclasses import replace
 from pathlib import Path
 
@@ -155,7 +157,7 @@ def test_what_is_not_on_a_board_cannot_sort_it() -> None:
         ("oodrobustbench-cifar10-linf", 20, 20),
         ("oodrobustbench-cifar10-l2", 19, 19),
         ("oodrobustbench-imagenet-linf", 20, 20),
-        ("multirobustbench", 16, 0),
+        ("multirobustbench", 21, 20),
         ("imagenet-testbed", 196, len(WHOLE)),
     ],
 )
@@ -169,8 +171,8 @@ def test_a_fresh_install_has_the_boards_of_the_papers(name: str, entries: int, c
 @pytest.mark.parametrize("name", ["cifar10-linf", "cifar10-l2", "imagenet-linf"])
 def test_places_on_the_boards_follow_the_printed_ones(name: str) -> None:
     made = suite_board(load_suite(f"oodrobustbench-{name}"))
-    places = published(f"oodrobustbench-{name}").table
-    printed = [float(places.of([entry.model]).column("rank-ood")[0]) for entry in made.entries]
+    printed_table = published(f"oodrobustbench-{name}").table
+    printed = [float(printed_table.of([entry.model]).column("rank-ood")[0]) for entry in made.entries]
     # the paper ranked before it cut numbers off: equal printed scores may stand in either order
     values = [entry.cells["ood-robustness"].score for entry in made.entries]
     for i in range(len(printed) - 1):
@@ -206,7 +208,7 @@ def test_ratios_of_the_public_multirobustbench_are_the_printed_ones(tmp_path: Pa
                 assert cell.origin == "imported"
                 assert unit * abs(cell.score.value - other.score.value) <= 0.0051, (theirs, name)  # printed to 0.01
                 compared += 1
-    assert compared == 24
+    assert compared == 24 + 6 * 5  # printed in the paper, and shown by its site
     croce = entries["Croce2022Adversarial_Linf"].cells["cr-ind-avg"]
     assert (croce.score, croce.have, croce.of) == (None, 101, 181)
 
@@ -229,12 +231,12 @@ def swept(
         for text, name in list(zip(part.scenarios, part.settings, strict=True))[1 : 10 - leave_out]:
             (change,) = registry.scenario(text).changes
             radii = [float(radius) for radius in change.arg("radii")]
-            place = np.where(right, random.integers(1, 22, 200), 0)  # of the radius that breaks a sample; 21: none does
-            smallest = np.array([0.0, *radii, math.inf], dtype=np.float32)[place]
+            index = np.where(right, random.integers(1, 22, 200), 0)  # of the radius that breaks a sample; 21: none does
+            smallest = np.array([0.0, *radii, math.inf], dtype=np.float32)[index]
             footer = footer_for("m", text, card=card, population=200, changes=(ChangeRecord.of(change),))
-            store.add_rows(rows_for((place > 20).tolist(), footer=footer, radii=smallest))
+            store.add_rows(rows_for((index > 20).tolist(), footer=footer, radii=smallest))
             for i, radius in enumerate(radii, start=1):
-                accuracies[Strength(name, radius)] = int((place > i).sum()) / 200
+                accuracies[Strength(name, radius)] = int((index > i).sum()) / 200
         if best:
             store.add_scores(Scores("multirobustbench", table(best_accuracies(), source="ata_accs.json")))
         return store, accuracies
@@ -296,8 +298,12 @@ def test_a_ratio_is_not_taken_over_missing_sweeps_nor_without_the_best_known(
     assert "cr-ind-avg 141 of 181" in entry.missing
     store, _ = swept(best=False)
     entry = next(entry for entry in suite_board(suite, store).entries if entry.model == "m")
+    made = entry.cells["cr-ind-avg"]  # acc* comes with the package, and is named as what it rests on
+    assert made.score is not None
+    assert "acc*: multirobustbench.github.io, data/ata_accs.js" in made.source
+    entry = next(e for e in suite_board(replace(suite, published=()), store).entries if e.model == "m")
     assert entry.cells["cr-ind-avg"].score is None
-    assert "holdfast import multirobustbench" in entry.cells["cr-ind-avg"].note
+    assert "import a table with a row `acc*`" in entry.cells["cr-ind-avg"].note
     assert entry.cells["attacks-seen"].score is not None
 
 
@@ -361,8 +367,8 @@ def test_lines_of_the_testbed_suite_are_those_of_its_public_results(tmp_path: Pa
     suite = load_suite("imagenet-testbed")
     standard = set(standard_models(scores.table))
     entries = [e for e in suite_board(suite, store).entries if e.origin == "imported" and e.model in standard]
-    lines = [column for column in suite.board if column.weights]
-    assert len(lines) == 8
+    lines = [column for column in suite.board if column.weights and column.pivot is None]
+    assert len(lines) == 11
     for column in lines:
         pairs = [(entry.cell(column.of[0]).score, entry.cell(column.of[1]).score) for entry in entries]
         known = [(y.value, x.value) for y, x in pairs if y is not None and x is not None]
@@ -370,6 +376,75 @@ def test_lines_of_the_testbed_suite_are_those_of_its_public_results(tmp_path: Pa
         slope, intercept = np.polyfit(x, y, 1)
         assert (slope, intercept) == pytest.approx((column.weights[0], column.intercept), abs=1e-6), column.name
         assert column.line.startswith(f"{len(known)} standard models")
+
+
+@needs_files
+def test_piecewise_and_relative_robustness_are_those_of_the_public_file_for_every_model(tmp_path: Path) -> None:
+    """Computed from the CSV alone: lines by numpy over the models named STANDARD, and differences to ResNet-50."""
+    folder = FILES / "imagenet-testbed"
+    with (folder / "robustness_top1s_2020-08-31_28477dc.csv").open(newline="") as file:
+        rows = {
+            row["model"]: {k: float(v) / 100 for k, v in row.items() if k != "model" and v} for row in DictReader(file)
+        }
+    types = json.loads((folder / "model_types_28477dc.json").read_text())
+    standard = [
+        m
+        for m in rows
+        if types[m]["nat"] == "STANDARD" and not any(word in m for word in ("aws", "batch64", "subsample"))
+    ]
+    assert len(standard) == 78
+    store = Store(str(tmp_path))
+    for scores in read_results("imagenet-testbed", folder).scores:
+        store.add_scores(scores)
+    entries = {entry.model: entry for entry in suite_board(load_suite("imagenet-testbed"), store).entries}
+
+    def line(y: str, x: str, models: list[str]) -> tuple[float, float]:
+        both = [(rows[m][x], rows[m][y]) for m in models if x in rows[m] and y in rows[m]]
+        xs, ys = np.array(both).T
+        slope, intercept = np.polyfit(np.log(xs / (1 - xs)), np.log(ys / (1 - ys)), 1)
+        return float(slope), float(intercept)
+
+    def expected(made: tuple[float, float], share: float) -> float:
+        return float(1 / (1 + np.exp(-(made[0] * np.log(share / (1 - share)) + made[1]))))
+
+    y, x = "imagenet-a", "val-on-imagenet-a-classes"
+    pivot = rows["resnet50"][x]
+    assert rows["resnet50"][y] == 0
+    below = line(y, x, [m for m in standard if rows[m][x] < pivot])
+    above = line(y, x, [m for m in standard if rows[m][x] > pivot])
+    checked = 0
+    for model, row in rows.items():
+        if x in row and y in row:
+            beyond = row[y] - expected(below if row[x] <= pivot else above, row[x])
+            score = entries[model].cell("imagenet-a-effective-robustness").score
+            assert score is not None
+            assert score.value == pytest.approx(beyond, abs=1e-5)  # lines are kept with six decimals
+            checked += 1
+    assert checked == sum(x in row and y in row for row in rows.values()) >= 200
+    for name, y, x in (
+        ("imagenet-vid-robust-pm10", "imagenet-vid-robust_pm10", "imagenet-vid-robust_pm0"),
+        ("ytbb-robust-pm10", "ytbb-robust_pm10", "ytbb-robust_pm0"),
+    ):
+        made = line(y, x, standard)
+        for model, row in rows.items():
+            if x in row and y in row:
+                score = entries[model].cell(f"{name}-effective-robustness").score
+                assert score is not None
+                assert score.value == pytest.approx(row[y] - expected(made, row[x]), abs=1e-5)
+    for name, y in (
+        ("imagenetv2", "imagenetv2-matched-frequency-format-val"),
+        ("objectnet", "objectnet-1.0-beta"),
+        ("imagenet-vid-robust-pm0", "imagenet-vid-robust_pm0"),
+        ("ytbb-robust-pm0", "ytbb-robust_pm0"),
+        ("imagenet-vid-robust-pm10", "imagenet-vid-robust_pm10"),
+        ("ytbb-robust-pm10", "ytbb-robust_pm10"),
+        ("imagenet-a", "imagenet-a"),
+    ):
+        for model, row in rows.items():
+            score = entries[model].cell(f"{name}-relative-robustness").score
+            assert (score is None) == (y not in row), (name, model)
+            if score is not None:
+                assert score.value == pytest.approx(row[y] - rows["resnet50"][y], abs=1e-9)
 
 
 @needs_files

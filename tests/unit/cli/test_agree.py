@@ -158,3 +158,53 @@ def test_files_that_cannot_be_read_are_refused(files: Callable[[str], Path], tmp
     (tmp_path / "labels.csv").write_text("a,b\n1,2\n")
     with pytest.raises(Misuse, match="none named `label`"):
         agree(files("one.npy"), files("other.npy"), "--labels", tmp_path / "labels.csv")
+
+
+def test_two_files_are_mixed_by_ratio(files: Callable[[str], Path]) -> None:
+    """The last samples come from the second file; of none of them, all agrees with itself."""
+    lines = agree(files("one.npy"), files("other.npy"), "--ratio", "0,0.25", "--ratio", "1")
+    assert [line["ratio"] for line in lines] == [0, 0.25, 1]
+    mixed = ONE.copy()
+    mixed[30:] = OTHER.astype(np.float32)[30:]
+    for line, other in zip(lines, (ONE, mixed, OTHER.astype(np.float32)), strict=True):
+        expected = posterior_agreement(ONE, other, resamples=0)
+        assert line["pa"] == pytest.approx(expected.score.value)
+        assert line["afr_p"] == expected.same.value
+    assert lines[0]["beta"] == "inf"
+
+
+def test_two_runs_are_mixed_as_the_metric_mixes_them(
+    tmp_path: Path, rows_for: Callable[..., Rows], footer_for: Callable[..., object]
+) -> None:
+    from holdfast.metrics.along_ratios import SHIFT_RATIOS, over_shift_ratio
+
+    store = Store(str(tmp_path))
+    one, other = (
+        rows_for([True] * 40, logits=values.astype(np.float32), classes=3, footer=footer_for(key=name, scenario=name))
+        for values, name in ((ONE, "one"), (OTHER, "other"))
+    )
+    for rows in (one, other):
+        store.finish([rows], rows.ids, rows.footer)
+    lines = agree(one.footer.key, other.footer.key, "--ratio", "all", "--store", tmp_path)
+    points = over_shift_ratio(one, other, resamples=20)
+    assert [line["ratio"] for line in lines] == list(SHIFT_RATIOS)
+    assert [line["pa"] for line in lines] == pytest.approx([point.agreement.score.value for point in points])
+    assert [line["confidence_when_broken"] for line in lines] == [
+        None if math.isnan(point.confidence.after.value) else pytest.approx(point.confidence.after.value)
+        for point in points
+    ]
+
+
+def test_the_curve_over_beta_has_its_top_where_agreement_is_taken(files: Callable[[str], Path]) -> None:
+    lines = agree(files("one.npy"), files("other.npy"), "--curve")
+    best = posterior_agreement(ONE, OTHER.astype(np.float32), resamples=0)
+    top = max(lines, key=lambda line: line["pa"])
+    assert top["beta"] == pytest.approx(best.beta.value)
+    assert top["pa"] == pytest.approx(best.score.value)
+    assert lines[0] == {"beta": 0, "f": pytest.approx(-40 * math.log(3)), "pa": pytest.approx(0, abs=1e-12)}
+
+
+@pytest.mark.parametrize("ratio", ["1.5", "-0.1", "half", "nan"])
+def test_a_ratio_is_a_share(ratio: str, files: Callable[[str], Path]) -> None:
+    with pytest.raises(Misuse, match="a ratio is a number from 0 to 1"):
+        agree(files("one.npy"), files("other.npy"), f"--ratio={ratio}")

@@ -11,7 +11,18 @@ import pytest
 from PIL import Image
 
 from holdfast.__main__ import main
-from holdfast.cli.sheet import GAP, HEADER, contact_sheet, save_sheet, severities
+from holdfast.cli.catalogue import show_command
+from holdfast.cli.sheet import (
+    GAP,
+    HEADER,
+    _in_turn,
+    attack_sheet,
+    contact_sheet,
+    dataset_sheet,
+    save_sheet,
+    severities,
+    sweeps_of,
+)
 from holdfast.core.errors import Misuse
 from holdfast.datasets import load
 
@@ -61,6 +72,45 @@ def test_what_is_no_sheet_is_misuse(tmp_path: Path) -> None:
         save_sheet(Image.new("RGB", (2, 2)), tmp_path / "x.pdf")
 
 
+def strong_sweep(*radii: str) -> str:
+    return f"sweep:attack=(pgd-linf:steps=2),radii=[{','.join(radii)}]"
+
+
+def test_a_sheet_of_attacks_has_a_row_per_attack_and_a_column_per_strength() -> None:
+    texts = {"first": strong_sweep("16/255", "4/255"), "second": strong_sweep("8/255")}
+    sheet = attack_sheet(texts, model="fashion-standard", dataset="fashion-mnist-2k", tile=28)
+    beside = sheet.width - 3 * (28 + GAP)  # the names, at the left
+    assert sheet.height == GAP + 2 * (28 + HEADER)
+    pixels = np.asarray(sheet)[:, :, 0].astype(int)
+    tiles = [[pixels[top : top + 28, beside + i * 32 :][:, :28] for i in range(3)] for top in (GAP, GAP + 28 + HEADER)]
+    sizes = [int(np.abs(tile - tiles[0][0]).max()) for tile in tiles[0]]
+    assert sizes[0] == 0
+    assert sizes[1:] == [4, 16]  # weakest first, each as far as it may go
+    assert np.abs(tiles[1][1] - tiles[0][0]).max() == 8
+    assert (tiles[1][2] == 255).all()  # the second has one strength
+
+
+def test_the_sweeps_of_a_suite_are_drawn_under_their_published_names(tmp_path: Path) -> None:
+    assert list(sweeps_of("suite:multirobustbench", None))[:3] == ["AutoLinfAttack", "AutoL2Attack", "AutoL1Attack"]
+    assert len(sweeps_of("multirobustbench", None)) == 18
+    assert len(sweeps_of("multirobustbench-quick", None)) == 9
+    with pytest.raises(Misuse, match="no sweep"):
+        sweeps_of("suite:timm", None)
+    told: list[str] = []
+    texts = {"colour": "sweep:attack=(hue-attack),radii=[0.1]", "linf": strong_sweep("8/255")}
+    attack_sheet(texts, model="fashion-standard", dataset="fashion-mnist-2k", tell=told.append)
+    assert told
+    assert told[0].startswith("colour is left out")
+    path = tmp_path / "x.png"
+    words = ["show", strong_sweep("8/255"), "-o", str(path), "--model", "fashion-standard"]
+    with pytest.raises(Misuse, match="--dataset"):
+        show_command(words[1], out_file=path, model="fashion-standard")
+    with pytest.raises(Misuse, match="--model"):
+        show_command("suite:multirobustbench", out_file=path)
+    show_command(words[1], out_file=path, model="fashion-standard", dataset="fashion-mnist-2k")
+    assert path.is_file()
+
+
 def test_the_gallery_shows_every_corruption_in_small_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from holdfast.core.registry import registry
 
@@ -85,3 +135,10 @@ def test_the_gallery_shows_every_corruption_in_small_files(tmp_path: Path, monke
     assert max(path.stat().st_size for path in drawn) < module.LARGEST_SHEET
     page = module.gallery()
     assert all(f"](figures/{path.name})" in page for path in drawn)
+
+
+def test_a_dataset_is_shown_with_each_class_in_turn() -> None:
+    sheet = dataset_sheet("fashion-mnist-2k", images=12)
+    assert sheet.width > sheet.height
+    assert _in_turn([0, 0, 0, 1, 1, 2], 4) == [0, 3, 5, 1]
+    assert dataset_sheet("fashion-mnist-2k", images=1).size[0] < sheet.width

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import registry
-from holdfast.core.suites import COLUMN_FIELDS, FIELDS, PART_FIELDS, expanded, load_suite, suites
+from holdfast.core.suite_checks import COLUMN_FIELDS, FIELDS, PART_FIELDS
+from holdfast.core.suites import expanded, load_suite, suites
 from holdfast.store.published import benchmarks
 
 
@@ -232,3 +233,51 @@ def test_the_example_of_the_documentation_is_a_suite(tmp_path: Path) -> None:
         registry.scenario(scenario)
     for field in (*FIELDS, *PART_FIELDS, *COLUMN_FIELDS):
         assert f"`{field}`" in text, field
+
+
+def test_a_column_is_made_for_each_text_of_a_list_and_a_suite_extends_another(tmp_path: Path) -> None:
+    (tmp_path / "below.toml").write_text(
+        'title = "below"\ndataset = "cifar10"\n[lists]\nkinds = ["fog", "snow"]\n'
+        'shifted = "{dataset}+{each}:severity={1,2}"\n'
+        '[[board]]\nname = "clean"\nscenarios = ["{dataset}"]\n'
+        '[[board]]\nname = "{each}-accuracy"\neach = "kinds"\nscenarios = ["{shifted}"]\n'
+        '[[board]]\nname = "all"\nof = ["{kinds}-accuracy"]\n'
+    )
+    (tmp_path / "above.toml").write_text(
+        'extends = "below.toml"\ntitle = "above"\n[lists]\nshifted = "cifar10-c:corruption={each}"\n'
+    )
+    below, above = (load_suite(str(tmp_path / f"{name}.toml")) for name in ("below", "above"))
+    assert [column.name for column in below.board] == ["clean", "fog-accuracy", "snow-accuracy", "all"]
+    assert below.board[1].scenarios == (("cifar10+fog:severity=1", "cifar10+fog:severity=2"),)
+    assert below.board[3].of == ("fog-accuracy", "snow-accuracy")
+    assert (above.title, above.dataset) == ("above", "cifar10")
+    assert above.scenarios == ("cifar10", "cifar10-c:corruption=fog", "cifar10-c:corruption=snow")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('[[board]]\nname = "{each}"\neach = "kinds"\nscenarios = ["cifar10"]', "names no list"),
+        ('[[board]]\nname = "a"\neach = 3\nscenarios = ["cifar10"]', "names no list"),
+        ('extends = "no-such-suite"', "no suite"),
+        (
+            '[[board]]\nname = "a"\n[[board]]\nname = "b"\nof = ["a", "a"]\n'
+            'score = "effective-robustness"\nweights = [1.0]\npivot = 0.5',
+            "above its pivot",
+        ),
+        ('[[board]]\nname = "a"\nspace = "log"', "space"),
+    ],
+)
+def test_wrong_uses_of_each_extends_and_pivot_are_told(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "wrong.toml"
+    start, _, rest = text.partition("[[board]]")
+    path.write_text(f'title = "wrong"\nscenarios = ["cifar10"]\n{start}{"[[board]]" + rest if rest else ""}')
+    with pytest.raises(HoldfastError, match=problem):
+        load_suite(str(path))
+
+
+def test_suites_that_extend_each_other_are_told(tmp_path: Path) -> None:
+    (tmp_path / "one.toml").write_text('extends = "other.toml"\ntitle = "one"')
+    (tmp_path / "other.toml").write_text('extends = "one.toml"\ntitle = "other"')
+    with pytest.raises(HoldfastError, match="and so on"):
+        load_suite(str(tmp_path / "one.toml"))

@@ -106,8 +106,8 @@ def test_glass_takes_its_turns_as_one_by_one(height: int, width: int, reach: int
 
 
 def test_every_place_of_glass_has_one_turn() -> None:
-    places = torch.cat(turns(20, 30, 3, "cpu"))
-    assert len(places) == len(places.unique()) == (20 - 6) * (30 - 6)
+    positions = torch.cat(turns(20, 30, 3, "cpu"))
+    assert len(positions) == len(positions.unique()) == (20 - 6) * (30 - 6)
 
 
 @pytest.mark.parametrize("degrees", [-45.0, -20.0, 0.0, 33.0, -90.0, -135.0])

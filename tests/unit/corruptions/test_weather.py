@@ -38,11 +38,11 @@ def test_fog_lifts_the_darkest_by_its_cloud_and_keeps_the_brightest() -> None:
 def test_a_cloud_spans_zero_to_one_and_is_rougher_with_less_decay() -> None:
     images = torch.zeros(8, 3, 32, 32)
     noise = Noise.of(0, tuple("abcdefgh"))
-    smooth, rough = (Fog().draw(images, (1.0, decay), noise).cloud for decay in (3.0, 1.4))
-    for cloud in (smooth, rough):
+    smooth, coarse = (Fog().draw(images, (1.0, decay), noise).cloud for decay in (3.0, 1.4))
+    for cloud in (smooth, coarse):
         torch.testing.assert_close(cloud.flatten(1).amin(1), torch.zeros(8))
         torch.testing.assert_close(cloud.flatten(1).amax(1), torch.ones(8))
-    assert float(smooth.diff(dim=3).abs().mean()) < 0.5 * float(rough.diff(dim=3).abs().mean())
+    assert float(smooth.diff(dim=3).abs().mean()) < 0.5 * float(coarse.diff(dim=3).abs().mean())
 
 
 def test_snow_falls_twice_and_pales(pictures: Pictures) -> None:

@@ -14,10 +14,10 @@ import pytest
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty data root; the machine's own data and settings are out of sight."""
-    place = tmp_path / "data-root"
-    monkeypatch.setenv("HOLDFAST_DATA", str(place))
+    folder = tmp_path / "data-root"
+    monkeypatch.setenv("HOLDFAST_DATA", str(folder))
     monkeypatch.delenv("HOLDFAST_OFFLINE", raising=False)
-    return place
+    return folder
 
 
 @dataclass

@@ -43,10 +43,10 @@ def test_a_mixture_takes_its_share_of_each_dataset(two: tuple[str, str]) -> None
     owners = [name.split("/")[0] for name in mixed.ids]
     assert (owners.count("one"), owners.count("other")) == (10, 36)
     whole = load(two[1])
-    place = next(i for i, name in enumerate(mixed.ids) if name.startswith("other/"))
-    origin = list(whole.ids).index(mixed.ids[place].split("/")[1])
-    assert (mixed.images([place, 0]).pixels[0] == whole.images([origin]).pixels[0]).all()
-    assert mixed.labels[place] == whole.labels[origin]
+    position = next(i for i, name in enumerate(mixed.ids) if name.startswith("other/"))
+    origin = list(whole.ids).index(mixed.ids[position].split("/")[1])
+    assert (mixed.images([position, 0]).pixels[0] == whole.images([origin]).pixels[0]).all()
+    assert mixed.labels[position] == whole.labels[origin]
 
 
 def test_with_n_the_shares_are_of_the_mixture(two: tuple[str, str]) -> None:
@@ -117,9 +117,9 @@ def test_a_failed_sample_of_a_part_keeps_its_reason(tmp_path: Path) -> None:
 def test_a_choice_does_not_depend_on_order_and_holds_every_smaller_one(n: int, count: int, random) -> None:
     ids = [f"sample-{i}" for i in range(n)]
     mixed = random.sample(ids, n)
-    chosen = {ids[place] for place in keyed_choice(ids, count, seed=3)}
-    assert chosen == {mixed[place] for place in keyed_choice(mixed, count, seed=3)}
-    assert {ids[place] for place in keyed_choice(ids, count // 2, seed=3)} <= chosen
+    chosen = {ids[position] for position in keyed_choice(ids, count, seed=3)}
+    assert chosen == {mixed[position] for position in keyed_choice(mixed, count, seed=3)}
+    assert {ids[position] for position in keyed_choice(ids, count // 2, seed=3)} <= chosen
     assert len(chosen) == min(n, count)
 
 
@@ -142,8 +142,8 @@ def test_a_part_is_a_share_or_a_count_over_all_or_of_every_class(two: tuple[str,
     assert len(rest.ids) == 90
     assert load(f"subsample:({two[0]}),share=0.1,seed=1").ids != part.ids
     whole = load(two[0])
-    place = list(whole.ids).index(part.ids[3])
-    assert (part.images([3]).pixels == whole.images([place]).pixels).all()
+    position = list(whole.ids).index(part.ids[3])
+    assert (part.images([3]).pixels == whole.images([position]).pixels).all()
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_classes_with_too_few_images_are_left_out_and_the_others_balanced() -> N
     labels = [0] * 12 + [2] * 5 + [None] * 3 + [1] * 10
     kept, counts = balanced_choice(ids, labels, 3, per_class=4, at_least=10, seed=0)
     assert counts.tolist() == [12, 10, 5]
-    assert sorted(labels[place] for place in kept) == [0] * 4 + [1] * 4
+    assert sorted(labels[position] for position in kept) == [0] * 4 + [1] * 4
 
 
 @pytest.fixture

@@ -98,9 +98,9 @@ def test_stored_corruptions_have_the_names_of_those_in_memory() -> None:
 CORRUPTED = [f"{wnid}/ILSVRC2012_val_1.JPEG" for wnid in class_scheme("all", "full").labels]
 
 
-@pytest.mark.parametrize("place", ["ImageNet-C", "", "weather"])
-def test_imagenet_c_is_read_from_its_folders(root: Path, place: str) -> None:
-    write_tree(root / "imagenet-c" / place / "fog" / "2", CORRUPTED)
+@pytest.mark.parametrize("at", ["ImageNet-C", "", "weather"])
+def test_imagenet_c_is_read_from_its_folders(root: Path, at: str) -> None:
+    write_tree(root / "imagenet-c" / at / "fog" / "2", CORRUPTED)
     dataset = load("imagenet-c:corruption=fog,severity=2,size=8")
     check_dataset(dataset)
     assert list(dataset.ids) == CORRUPTED
@@ -146,8 +146,8 @@ def test_cinic10_with_a_class_missing_a_stray_folder_or_another_size_says_so(roo
         load("cinic10")
     write_tree(root / "cinic10" / "test", ["frog/n01_1.png"], size=(40, 40))
     dataset = load("cinic10")
-    place = dataset.ids.index("frog/n01_1.png")
-    assert "32x32" in dataset.images([place]).failed[0]
+    at = dataset.ids.index("frog/n01_1.png")
+    assert "32x32" in dataset.images([at]).failed[0]
     write_tree(root / "cinic10" / "test", ["unicorn/n01_1.png"])
     with pytest.raises(HoldfastError, match=r"unicorn/n01_1\.png lies in no class folder"):
         load("cinic10")
@@ -179,8 +179,8 @@ def test_cifar10_r_is_built_from_imagenet_r_by_box_downscaling(root: Path, tmp_p
     check_dataset(dataset)
     assert len(dataset.card.classes) == 10, "labels are those of CIFAR-10"
     assert sorted(set(dataset.labels.tolist())) == [1, 2, 3, 4, 5, 6, 8, 9]
-    place = dataset.ids.index(f"dog/{wnids['dog']}_toy_1.png")
-    image = dataset.images([place]).pixels[0]
+    at = dataset.ids.index(f"dog/{wnids['dog']}_toy_1.png")
+    image = dataset.images([at]).pixels[0]
     assert image[:, :16].flatten(1).unique(dim=1).tolist() == [[200], [100], [0]]
     assert not image[:, 16:].any(), "squeezed to a square, each pixel the mean of its box"
 

@@ -135,8 +135,8 @@ def test_a_stale_part_is_caught_by_the_checksum_and_nothing_of_it_kept(root: Pat
 
 def test_mirrors_are_tried_in_turn_until_one_has_the_right_content(root: Path, web: Any) -> None:
     web.content = {"/wrong/a": b"tampered", "/right/a": CONTENT, "/never/a": CONTENT}
-    places = [Mirror(f"{web.url}/{name}/{{name}}") for name in ("gone", "wrong", "right", "never")]
-    assert get_files(one(*places, files=FILES[:1])).mirror == places[2].where
+    listed = [Mirror(f"{web.url}/{name}/{{name}}") for name in ("gone", "wrong", "right", "never")]
+    assert get_files(one(*listed, files=FILES[:1])).mirror == listed[2].where
     assert [path for path, _ in web.asked] == ["/gone/a", "/wrong/a", "/right/a"]
 
 

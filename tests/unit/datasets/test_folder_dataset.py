@@ -60,7 +60,7 @@ def test_pixels_of_a_lossless_file_come_back_exactly_in_any_order(birds: Path) -
     images = dataset.images(order)
     assert images.failed == {}
     assert np.array_equal(images.pixels[1].permute(1, 2, 0).numpy(), pixels)
-    assert all((images.pixels[i] == dataset.images([place]).pixels[0]).all() for i, place in enumerate(order))
+    assert all((images.pixels[i] == dataset.images([at]).pixels[0]).all() for i, at in enumerate(order))
     assert dataset.images([]).pixels.shape == (0, 3, 8, 8)
 
 
@@ -178,12 +178,12 @@ def test_no_damage_to_a_file_ever_raises(tmp_path: Path, data: st.DataObject, ki
     content = bytearray(encoded(kind))
     for _ in range(data.draw(st.integers(0, 8))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-    place = tmp_path / "x"
-    place.mkdir(exist_ok=True)
-    (place / f"a.{kind}").write_bytes(content[: data.draw(st.integers(0, len(content)))])
+    at = tmp_path / "x"
+    at.mkdir(exist_ok=True)
+    (at / f"a.{kind}").write_bytes(content[: data.draw(st.integers(0, len(content)))])
     images = folder(str(tmp_path), size=4).images([0])
     assert images.pixels.shape == (1, 3, 4, 4)
-    (place / f"a.{kind}").unlink()
+    (at / f"a.{kind}").unlink()
 
 
 def test_the_fingerprint_follows_names_and_lengths_and_not_the_place(birds: Path, tmp_path: Path) -> None:

@@ -124,8 +124,8 @@ def test_objectnet_answers_in_each_of_the_published_ways(root: Path) -> None:
     assert single.card.answers.is_whole
     assert len(single.ids) == 104
     number = {wnid: i for i, wnid in enumerate(names())}
-    place = single.ids.index("banana/a.png")
-    assert single.labels[place] == number["n07753592"]
+    at = single.ids.index("banana/a.png")
+    assert single.labels[at] == number["n07753592"]
     assert single.card.reference == "imagenet:classes=objectnet-104,answers=full,size=8,resize=8"
 
 

@@ -41,6 +41,6 @@ def test_the_standard_sets_arrive_whole(root: Path, name: str, tool: str, train:
         assert np.allclose(mean, [0.49139968, 0.48215841, 0.44653091], atol=1e-8)
     if name == "fashion-mnist":
         small = load(DEFAULT)
-        places = [dataset.ids.index(sample) for sample in small.ids]
-        assert (dataset.images(places).pixels == small.images(range(2000)).pixels).all()
-        assert dataset.labels[places].tolist() == small.labels.tolist()
+        indices = [dataset.ids.index(sample) for sample in small.ids]
+        assert (dataset.images(indices).pixels == small.images(range(2000)).pixels).all()
+        assert dataset.labels[indices].tolist() == small.labels.tolist()

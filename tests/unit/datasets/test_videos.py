@@ -21,16 +21,16 @@ ANCHORS = [f"val/ILSVRC2015_val_0000000{video}/000442.JPEG" for video in (0, 3)]
 
 
 def write_vid(root: Path, labels: dict[str, Any] | None = None, inside: str = "") -> Path:
-    place = root / "imagenet-vid-robust" / inside
-    write_tree(place, VID)
-    (place / "metadata").mkdir()
+    folder = root / "imagenet-vid-robust" / inside
+    write_tree(folder, VID)
+    (folder / "metadata").mkdir()
     sets = {
         anchor: [name for name in VID if name.rpartition("/")[0] == anchor.rpartition("/")[0] and name != anchor]
         for anchor in ANCHORS
     }
-    (place / "metadata" / "labels.json").write_text(json.dumps(VID if labels is None else labels))
-    (place / "metadata" / "pmsets.json").write_text(json.dumps(sets))
-    return place
+    (folder / "metadata" / "labels.json").write_text(json.dumps(VID if labels is None else labels))
+    (folder / "metadata" / "pmsets.json").write_text(json.dumps(sets))
+    return folder
 
 
 @pytest.mark.parametrize("inside", ["", "imagenet-vid-robust"])
@@ -66,27 +66,27 @@ def test_classes_are_answered_by_the_largest_or_by_the_sum(root: Path) -> None:
 def test_what_is_missing_or_wrong_is_named(root: Path) -> None:
     with pytest.raises(HoldfastError, match="`imagenet-vid-robust` is not on this machine"):
         load("imagenet-vid-robust")
-    place = write_vid(root, {ANCHORS[0]: [26]})
+    folder = write_vid(root, {ANCHORS[0]: [26]})
     with pytest.raises(HoldfastError, match="says nothing of val/ILSVRC2015_val_00000000/000432"):
         load("imagenet-vid-robust")
-    (place / "metadata" / "labels.json").write_text(json.dumps(VID | {ANCHORS[1]: [30]}))
+    (folder / "metadata" / "labels.json").write_text(json.dumps(VID | {ANCHORS[1]: [30]}))
     with pytest.raises(HoldfastError, match=r"name class \[30\], it has 30"):
         load("imagenet-vid-robust")
-    (place / "metadata" / "labels.json").write_text(json.dumps(VID))
-    (place / ANCHORS[1]).unlink()
+    (folder / "metadata" / "labels.json").write_text(json.dumps(VID))
+    (folder / ANCHORS[1]).unlink()
     with pytest.raises(HoldfastError, match="1 of 42 frames are not there"):
         load("imagenet-vid-robust")
-    (place / "metadata" / "labels.json").write_text('{"val')
+    (folder / "metadata" / "labels.json").write_text('{"val')
     with pytest.raises(HoldfastError, match=r"labels\.json is damaged"):
         load("imagenet-vid-robust")
-    (place / "metadata" / "labels.json").unlink()
+    (folder / "metadata" / "labels.json").unlink()
     with pytest.raises(HoldfastError, match=r"not laid out as .* there is no metadata/labels\.json"):
         load("imagenet-vid-robust")
 
 
 def test_a_frame_that_cannot_be_read_is_a_failed_sample(root: Path) -> None:
-    place = write_vid(root)
-    (place / ANCHORS[0]).write_bytes(b"\xff\xd8 cut off")
+    folder = write_vid(root)
+    (folder / ANCHORS[0]).write_bytes(b"\xff\xd8 cut off")
     images = load(f"imagenet-vid-robust:{SMALL}").images([0, 1])
     assert list(images.failed) == [0]
 
@@ -96,13 +96,13 @@ NEAR = ["similar", "correct", "blur-increase", "bad-anchor"]
 
 
 def write_ytbb(root: Path) -> Path:
-    place = root / "ytbb-robust"
+    folder = root / "ytbb-robust"
     names = [f"{video}/frame-{frame}.jpg" for video in ("abc_1_200", "de-f_300", "gh_1") for frame in range(95, 106)]
-    write_tree(place / "ytbb_videos", names)
-    (place / "metadata").mkdir()
+    write_tree(folder / "ytbb_videos", names)
+    (folder / "metadata").mkdir()
     anchors = [("abc_1_200", [0, 3]), ("de-f_300", [0, 1]), ("gh_1", [0])]
     rows = [{"key": f"{video}/frame-100.jpg", "notes": "", "labels": said} for video, said in anchors]
-    (place / "metadata" / "anchor_labels.json").write_text(json.dumps({"labels": WORDS, "annotations": rows}))
+    (folder / "metadata" / "anchor_labels.json").write_text(json.dumps({"labels": WORDS, "annotations": rows}))
 
     def pair(video: str, frame: int, said: list[int]) -> dict[str, object]:
         return {"key": f"x/{video}/frame-100.jpg,x/{video}/frame-{frame}.jpg", "notes": "", "labels": said}
@@ -111,10 +111,10 @@ def write_ytbb(root: Path) -> Path:
         *(pair("abc_1_200", 101, [0, 1]), pair("abc_1_200", 97, [0]), pair("abc_1_200", 98, [0, 2])),
         pair("gh_1", 99, [3]),
     ]
-    (place / "metadata" / "pmk_labels.json").write_text(json.dumps({"labels": NEAR, "annotations": near}))
+    (folder / "metadata" / "pmk_labels.json").write_text(json.dumps({"labels": NEAR, "annotations": near}))
     csv = "ytid,time_ms,label\nabc_1,200,22\nde-f,300,1\ngh,1,7\n"
-    (place / "metadata" / "ytbb_robustness_test_anchors_full.csv").write_text(csv)
-    return place
+    (folder / "metadata" / "ytbb_robustness_test_anchors_full.csv").write_text(csv)
+    return folder
 
 
 def test_ytbb_keeps_good_anchors_and_the_frames_reviewed_as_similar(root: Path) -> None:
@@ -128,14 +128,14 @@ def test_ytbb_keeps_good_anchors_and_the_frames_reviewed_as_similar(root: Path) 
 
 
 def test_ytbb_without_its_labels_says_where_they_are(root: Path) -> None:
-    place = write_ytbb(root)
-    (place / "metadata" / "pmk_labels.json").write_text("{}")
+    folder = write_ytbb(root)
+    (folder / "metadata" / "pmk_labels.json").write_text("{}")
     with pytest.raises(HoldfastError, match="not a file of reviews"):
         load("ytbb-robust")
-    (place / "metadata" / "pmk_labels.json").unlink()
+    (folder / "metadata" / "pmk_labels.json").unlink()
     with pytest.raises(HoldfastError, match=r"there is no .*pmk_labels\.json") as error:
         load("ytbb-robust")
     assert "ytbb-robust_metadata" in str(error.value.hint)
-    (place / "metadata" / "ytbb_robustness_test_anchors_full.csv").write_text("a,b\n1,2\n")
+    (folder / "metadata" / "ytbb_robustness_test_anchors_full.csv").write_text("a,b\n1,2\n")
     with pytest.raises(HoldfastError, match="should have columns ytid"):
         load("ytbb-robust")

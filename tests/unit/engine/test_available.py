@@ -39,9 +39,9 @@ def test_built_datasets_lack_what_they_are_built_of() -> None:
 
 def test_one_variant_does_not_stand_for_another(nothing_here: Path) -> None:
     for i in range(1000):
-        place = nothing_here / "imagenet-v2" / "imagenetv2-matched-frequency-format-val" / str(i)
-        place.mkdir(parents=True)
-        (place / "a.jpeg").touch()
+        folder = nothing_here / "imagenet-v2" / "imagenetv2-matched-frequency-format-val" / str(i)
+        folder.mkdir(parents=True)
+        (folder / "a.jpeg").touch()
     here, absent = "imagenet-v2:variant=matched-frequency", "imagenet-v2:variant=top-images"
     found = absences([here, absent, f"{absent}+fog"])
     assert list(found) == [absent]

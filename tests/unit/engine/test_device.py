@@ -5,12 +5,18 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
+import holdfast
 from holdfast.core.errors import Misuse
+from holdfast.datasets import load as load_dataset
 from holdfast.engine.device import full_precision, pick_device
+from holdfast.engine.trials import flags_on, trials_on
+from holdfast.models import wrap
 
 FAULTS = """
 import resource, torch, sys
@@ -57,3 +63,43 @@ def test_full_precision_sets_what_it_changes_back() -> None:
     with full_precision():
         assert state() == (False, "highest", False)
     assert state() == before
+
+
+class SeesPrecision(nn.Module):
+    """A network that notes whether products may be rounded to TF32 when it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(784, 10)
+        self.seen: set[tuple[bool, str]] = set()
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        self.seen.add((torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()))
+        logits: torch.Tensor = self.layer(images.flatten(1))
+        return logits
+
+
+def test_every_way_in_asks_the_model_in_full_precision(tmp_path: Path) -> None:
+    """Evaluating, attacking arrays and checking: TF32 would move logits by a thousandth and attacks with them."""
+    torch.manual_seed(0)
+    net = SeesPrecision()
+    model = wrap(net, name="sees", classes=10, channels=1)
+    data = load_dataset("fashion-mnist-2k")
+    images, labels = data.images(range(8)).pixels, torch.from_numpy(data.labels[:8])
+    net.seen.clear()
+    before = torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
+    torch.backends.cudnn.allow_tf32 = True
+    torch.set_float32_matmul_precision("high")
+    try:
+        for way in (
+            lambda: holdfast.evaluate(model, "fashion-mnist-2k", samples=8, store=str(tmp_path), pictures=0),
+            lambda: holdfast.attack(model, images, labels, "pgd-linf:radius=1/255,steps=2"),
+            lambda: flags_on(model, data, torch.device("cpu")),
+            lambda: trials_on(model, data, torch.device("cpu"), lambda _: None),
+        ):
+            way()
+            assert net.seen == {(False, "highest")}
+            net.seen.clear()
+    finally:
+        torch.backends.cudnn.allow_tf32 = before[0]
+        torch.set_float32_matmul_precision(before[1])

@@ -235,6 +235,7 @@ def test_what_kills_its_actor_every_time_fails_alone(
 def test_an_error_of_one_run_leaves_the_others(
     store: Store, tiny_data: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("HOLDFAST_DATA", "/nowhere")  # whatever was downloaded here before
     data, other = tiny_data(n=30), tiny_data(n=30, classes=12, name="twelve")
     watcher = Telling()
     missing, fine, wrong = on_fake(FakeRay(), monkeypatch, [MODEL], ["cifar10", data, other], store, watcher=watcher)
@@ -284,12 +285,12 @@ def test_rows_of_another_choice_of_samples_are_taken_over(
 ) -> None:
     data = tiny_data(n=80)
     whole = []
-    for place in (store, Store(str(tmp_path / "local"))):
-        evaluate(MODEL, data, store=place, samples=25, pictures=0)
-        if place is store:
+    for target in (store, Store(str(tmp_path / "local"))):
+        evaluate(MODEL, data, store=target, samples=25, pictures=0)
+        if target is store:
             whole += on_fake(FakeRay(), monkeypatch, [MODEL], [data], store)
         else:
-            whole += evaluate(MODEL, data, store=place, pictures=0)
+            whole += evaluate(MODEL, data, store=target, pictures=0)
     assert_same(whole[0].rows, whole[1].rows)
     assert whole[0].rows is not None
     assert "rows taken over from" in whole[0].rows.footer.facts

@@ -113,3 +113,44 @@ def test_every_network_of_the_list_can_be_built() -> None:
     for ref in refs:
         with torch.device("meta"):
             assert architecture(ref).net.state_dict()
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for RobustBench's package: one model, one that cannot be downloaded."""
+    (tmp_path / "fake" / "robustbench").mkdir(parents=True)
+    (tmp_path / "fake" / "robustbench" / "__init__.py").write_text("")
+    (tmp_path / "fake" / "robustbench" / "utils.py").write_text(
+        "import torch\n"
+        "def load_model(name, model_dir, dataset, threat_model):\n"
+        "    if name == 'Offline2024': raise OSError('no network')\n"
+        "    assert (dataset, threat_model) == ('cifar10', 'L2'), (dataset, threat_model)\n"
+        "    net = {'Ours2024': torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3072, 10))}[name]\n"
+        "    torch.nn.init.constant_(net[1].weight, len(model_dir) and 1.0)\n"
+        "    return net\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path / "fake"))
+    for name in ("robustbench", "robustbench.utils"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+@pytest.mark.usefixtures("package")
+def test_a_network_not_defined_here_is_loaded_by_the_package(folder: Path) -> None:
+    model = load(f"robustbench:Ours2024,threat=L2,folder={folder}")
+    images = torch.rand(2, 3, 32, 32)
+    expected = images.flatten(1).sum(1, keepdim=True) + model.net[1].bias  # type: ignore[index]
+    torch.testing.assert_close(model(images), expected.expand(-1, 10))
+    assert (model.card.classes, model.card.trained_on) == (10, "cifar10")
+
+
+@pytest.mark.usefixtures("package")
+def test_what_the_package_does_not_have_or_cannot_download_is_said(folder: Path) -> None:
+    with pytest.raises(Misuse, match="has no cifar10 model 'None2024' for L2"):
+        load(f"robustbench:None2024,threat=L2,folder={folder}")
+    with pytest.raises(HoldfastError, match="cannot load `Offline2024`: no network") as raised:
+        load(f"robustbench:Offline2024,threat=L2,folder={folder}")
+    assert "Offline2024.pt" in str(raised.value.hint)
+
+
+def test_every_listed_model_names_where_its_checkpoint_is() -> None:
+    assert all(entry.download.startswith("https://") for entry in zoo().values())

@@ -20,7 +20,7 @@ def lines_of(store: Store, model: str = "resnet18") -> list[Series]:
     return series(found.runs, found.nearby)
 
 
-def places(one: Series) -> list[list[float]]:
+def positions(one: Series) -> list[list[float]]:
     return [[point.x for point in stretch] for stretch in segments(one.own)]
 
 
@@ -29,7 +29,7 @@ def test_a_missing_severity_is_a_gap(store: Store) -> None:
         add(store, 0.9 - severity / 10, fog(severity))
     (line,) = lines_of(store)
     assert line.ticks == (1, 2, 3, 4, 5)
-    assert places(line) == [[1, 2], [4, 5]]
+    assert positions(line) == [[1, 2], [4, 5]]
     drawing = panel(line, clean=None, letters={}, name="x", width=204)
     assert drawing.count('class="stroke"') == 2
     assert drawing.count('class="band"') == 2
@@ -41,7 +41,7 @@ def test_severities_at_an_even_pace_make_one_curve(store: Store, severities: tup
     for severity in severities:
         add(store, 0.9 - severity / 10, fog(severity))
     (line,) = lines_of(store)
-    assert places(line) == [list(severities)]
+    assert positions(line) == [list(severities)]
     drawing = panel(line, clean=None, letters={}, name="x", width=204)
     assert drawing.count('class="stroke"') == drawing.count('class="band"') == 1
     assert 'class="leap"' not in drawing
@@ -53,7 +53,7 @@ def test_a_lone_point_gets_whiskers_and_is_joined_by_dots(store: Store) -> None:
     for severity in (1, 2, 3, 4, 5):
         add(store, 0.9 - severity / 10, fog(severity), model="other")
     (line,) = lines_of(store)
-    assert places(line) == [[1], [3], [5]]
+    assert positions(line) == [[1], [3], [5]]
     drawing = panel(line, clean=None, letters={}, name="x", width=204)
     assert 'class="stroke"' not in drawing
     assert drawing.count('class="whisker"') == 9
@@ -78,7 +78,7 @@ def test_a_radius_that_only_another_model_has_is_a_gap(store: Store) -> None:
     for radius in (2, 4, 8):
         add(store, 0.4, pgd(radius / 255), model="other")
     (line,) = lines_of(store)
-    assert places(line) == [[2 / 255], [8 / 255]]
+    assert positions(line) == [[2 / 255], [8 / 255]]
     assert [point is not None for point in line.others["other"]] == [True, True, True]
 
 

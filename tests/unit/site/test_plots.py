@@ -16,16 +16,16 @@ from holdfast.boards.suite_board import suite_board
 from holdfast.core.suites import Column, Suite, load_suite, suites
 from holdfast.core.table import Table
 from holdfast.metrics.along_ratios import over_adversarial_ratio
-from holdfast.site.plots import Plot, plots_of
+from holdfast.site.plots import Plot, agreement_curves, plots_of
 from holdfast.site.plots.points import points_of
-from holdfast.site.plots.trend_lines import fitted_models
+from holdfast.site.plots.trend_lines import AxisPair, fitted_models, line_record
 from holdfast.site.scripts import inline_json
 from holdfast.store.scores import Scores
 from holdfast.store.store import Store
 from holdfast.trends.bands import band
 from holdfast.trends.fits import fit
 
-KINDS = {"scatter", "plane", "attacks", "degradation", "agreement"}
+KINDS = {"scatter", "plane", "attacks", "single", "degradation", "agreement"}
 MEGABYTE = 2**20
 
 
@@ -70,6 +70,35 @@ def test_measured_models_are_placed_and_not_fitted_on(tmp_path: Path) -> None:
     assert not fitted_models(points, suite)[measured].any()
     total = sum(points.axes[points.axis_of(name)].values for name in ("id-accuracy", "id-robustness"))
     assert (fitted_models(points, suite) == (~measured & (total >= 1.10 - 1e-12))).all()
+
+
+def test_a_zoo_measured_here_has_its_own_line_where_nobody_else_has_the_scores(tmp_path: Path, store: Store) -> None:
+    text = """
+        title = "Zoo"
+        dataset = "cifar10"
+        published = ["oodrobustbench-cifar10-linf"]
+        lists = {kinds = ["fog"]}
+        board = [
+            {name = "id-accuracy", scenarios = ["{dataset}"]},
+            {name = "{each}-accuracy", each = "kinds", detail = true, scenarios = ["{dataset}+{each}:severity={1,3}"]},
+        ]
+    """
+    suite = simulated.suite(tmp_path, text)
+    for i in range(5):
+        add(store, 0.7 + 0.05 * i, model=f"ours-{i}")
+        for severity in (1, 3):
+            add(store, 0.7 + 0.04 * i - 0.1 * severity, simulated.fog(severity), model=f"ours-{i}")
+    points = points_of(suite, suite_board(suite, store), store)
+    x, y = points.axis_of("id-accuracy"), points.axis_of("fog-accuracy")
+    assert x is not None
+    assert y is not None
+    assert points.axes[y].values[np.isfinite(points.axes[y].values)].size == 5
+    made = line_record(points, AxisPair(x, y), fitted_models(points, suite))["linear"]
+    assert isinstance(made, dict)
+    assert made["all"]
+    assert made["n"] == 5
+    assert made["slope"] == pytest.approx(0.8, abs=1e-6)
+    assert made["r2"] == pytest.approx(1.0)
 
 
 def test_a_model_that_is_printed_and_imported_counts_once(tmp_path: Path, store: Store) -> None:
@@ -188,6 +217,27 @@ def test_agreement_over_ratios_is_that_of_the_metric(tmp_path: Path) -> None:
         [expected[-1].afr_t.value, expected[-1].afr_t.low, expected[-1].afr_t.high], abs=1e-5
     )
     assert curve["radius"] == pytest.approx(8 / 255)
+
+
+def test_curves_are_computed_once_and_kept_in_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those of many runs; a kept file that is damaged is made again, and a store stays sound with them."""
+    suite = simulated.suite(tmp_path, simulated.SHIFTS)
+    store = simulated.measured_store(tmp_path / "store", ("ours",))
+    first = made(suite, store)["agreement"]["curves"]
+    last = first[-1]
+    assert all(len(last[name]) == len(last["ratios"]) == 11 for name in ("beta", "before", "after"))
+    assert last["before"][-1][0] == pytest.approx(last["before"][0][0]), "it is of the clean set, whatever the ratio"
+    kept = sorted((tmp_path / "store" / "derived" / "agreement").iterdir())
+    assert len(kept) == len(first)
+    assert all(check.problem is None for check in store.verify()) or not store.damaged()
+
+    agreement_curves._values.cache_clear()
+    with monkeypatch.context() as without:
+        without.setattr(agreement_curves, "over_adversarial_ratio", None)
+        assert made(suite, store)["agreement"]["curves"] == first, "from the files alone"
+    kept[0].write_text("{")
+    agreement_curves._values.cache_clear()
+    assert made(suite, store)["agreement"]["curves"] == first
 
 
 def test_runs_that_keep_only_their_largest_logits_have_no_agreement(tmp_path: Path, store: Store) -> None:

@@ -21,9 +21,9 @@ def test_every_bin_is_a_point_at_its_confidence_and_accuracy() -> None:
     root = ET.fromstring(str(diagram(error, name="d", title="t", width=300)))
     marks = [node for node in root.iter("circle") if node.get("class") == "mark"]
     # the frame is 254 wide from 34 on and 246 high from 10 on
-    places = [(float(mark.get("cx", "")), float(mark.get("cy", ""))) for mark in marks]
+    positions = [(float(mark.get("cx", "")), float(mark.get("cy", ""))) for mark in marks]
     expected = [(34 + 254 * x, 10 + 246 * (1 - y)) for x, y in ((0.3, 0.5), (0.9, 1.0), (0.95, 1.0))]
-    assert [number for place in places for number in place] == pytest.approx(np.ravel(expected), abs=0.06)
+    assert [number for position in positions for number in position] == pytest.approx(np.ravel(expected), abs=0.06)
     assert "plain 13.8 %, n = 4" in told(error)  # (2 · 0.2 + 0.1 + 0.05) / 4
 
 

@@ -202,7 +202,15 @@ def waited() -> Callable[[Callable[[], bool]], None]:
 
 
 @pytest.mark.parametrize(
-    "error", [ValueError("odd"), MemoryError(), RecursionError(), SystemExit(3), OSError(5, "EIO")]
+    "error",
+    [
+        ValueError("odd"),
+        SystemExit(3),
+        *(
+            pytest.param(error, marks=pytest.mark.slow)
+            for error in (MemoryError(), RecursionError(), OSError(5, "EIO"))
+        ),
+    ],
 )
 def test_whatever_fails_in_a_refresh_the_last_pages_stay_and_it_is_tried_again(
     tmp_path: Path, error: BaseException, monkeypatch: pytest.MonkeyPatch

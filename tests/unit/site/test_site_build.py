@@ -51,8 +51,8 @@ class Links(HTMLParser):
 
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    place = tmp_path_factory.mktemp("fresh")
-    return build_site(Store(str(place / "no-store")), place / "site")
+    base = tmp_path_factory.mktemp("fresh")
+    return build_site(Store(str(base / "no-store")), base / "site")
 
 
 @pytest.fixture
@@ -166,16 +166,22 @@ def test_an_imported_score_says_its_file_and_numbers(store: Store, tmp_path: Pat
     scores = imported(store, ["theirs"])
     site = build_site(store, tmp_path / "site")
     row = next(row for row in data_of(site)["rows"] if row["model"] == "theirs")
-    (place,) = row["places"]["imported"]
-    assert place == f"{SUITE}/imported/{scores.key}"
-    text = (site.out / f"boards/data/{place}.js").read_text()
+    (base,) = row["places"]["imported"]
+    assert base == f"{SUITE}/imported/{scores.key}"
+    text = (site.out / f"boards/data/{base}.js").read_text()
     origin = json.loads(text.partition("] = ")[2].removesuffix(";\n"))
     assert (origin["file"], origin["sha256"]) == ("results.csv", "ab" * 32)
-    place = origin["columns"]["id-accuracy"][0]
-    assert (origin["settings"][place], origin["values"]["theirs"][place]) == ("id-accuracy", 50.0)
+    base = origin["columns"]["id-accuracy"][0]
+    assert (origin["settings"][base], origin["values"]["theirs"][base]) == ("id-accuracy", 50.0)
 
 
-@pytest.mark.parametrize("name", [HOSTILE, CLOSING, "../../etc/passwd", '"; alert(1); "', "a\u2028b\ud800"])
+OTHER_SCRIPTS = re.compile(r'<script(?! src="(?:\.\./)*assets/[a-z.]+">)(?! type="application/json")')
+
+
+OTHER_NAMES = [pytest.param(name, marks=pytest.mark.slow) for name in (HOSTILE, '"; alert(1); "', "a\u2028b\ud800")]
+
+
+@pytest.mark.parametrize("name", [CLOSING, "../../etc/passwd", *OTHER_NAMES])
 def test_a_hostile_name_is_text_everywhere(store: Store, tmp_path: Path, name: str) -> None:
     add(store, 0.9, model=name.encode("utf-8", "replace").decode(), flags=[Flag(CLOSING, "warning", HOSTILE)])
     imported(store, [name.encode("utf-8", "replace").decode()])
@@ -186,8 +192,8 @@ def test_a_hostile_name_is_text_everywhere(store: Store, tmp_path: Path, name: s
         page = (site.out / file).read_text()
         assert "<img src=x" not in page
         if file in fresh.files:
-            before = Links((tmp_path / "fresh" / file).read_text()).elements
-            assert Links(page).elements.count("script") == before.count("script"), file
+            before = (tmp_path / "fresh" / file).read_text()  # a board with an entry may have plots, by our own scripts
+            assert len(OTHER_SCRIPTS.findall(page)) == len(OTHER_SCRIPTS.findall(before)), file
     for file in (file for file in site.files if file.startswith("boards/data/")):
         assert not set((site.out / file).read_text()) & set("<>\u2028\u2029")
     assert {path.resolve().is_relative_to(site.out.resolve()) for path in site.out.rglob("*")} == {True}
@@ -288,6 +294,7 @@ def test_a_link_inside_the_site_is_not_followed_out(tmp_path: Path) -> None:
     assert list(elsewhere.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_reports_that_would_not_change_are_taken_over(small: Store, tmp_path: Path) -> None:
     out = tmp_path / "site"
     assert build_site(small, out).reused == 0

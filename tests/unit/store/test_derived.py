@@ -104,9 +104,9 @@ def test_no_flipped_byte_of_the_index_changes_a_footer(store: Store) -> None:
     path = Path(store.files.path("index.parquet"))
     whole, truth = path.read_bytes(), store.footers()
     rng = random.Random(0)
-    for place in rng.sample(range(len(whole)), 300):
+    for offset in rng.sample(range(len(whole)), 300):
         broken = bytearray(whole)
-        broken[place] ^= 1 << rng.randrange(8)
+        broken[offset] ^= 1 << rng.randrange(8)
         path.write_bytes(broken)
         assert Store(store.url).footers() == truth
 
@@ -289,11 +289,11 @@ def test_a_gallery_of_a_version_without_seals_is_shown(store: Store, tmp_path: P
 def test_no_flipped_byte_of_a_picture_is_a_png() -> None:
     whole = png()
     assert is_png(whole)
-    for place in range(len(whole)):
+    for offset in range(len(whole)):
         broken = bytearray(whole)
-        broken[place] ^= 0x10
+        broken[offset] ^= 0x10
         assert not is_png(bytes(broken))
-        assert not is_png(whole[:place])
+        assert not is_png(whole[:offset])
 
 
 # tables of scores

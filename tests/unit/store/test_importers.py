@@ -123,8 +123,8 @@ def test_the_testbed_takes_types_and_counts_from_the_files_beside_it(tmp_path: P
     (tmp_path / "model_types_x.json").write_text('{"resnet50": {"nat": "STANDARD"}}')
     sizes = "model,arch,val_dataset_size,fog_on-disk_dataset_size\nresnet50,RN50,50000,5000.0\nother,x,,\n"
     (tmp_path / "results_metadata_x.csv").write_text(sizes)
-    for place in (path, tmp_path):
-        scores = only("imagenet-testbed", place)
+    for source in (path, tmp_path):
+        scores = only("imagenet-testbed", source)
         assert cell(scores, "resnet50", "val") == pytest.approx(0.7613)
         assert np.isnan(cell(scores, "vgg19", "imagenet-c.fog.1_on-disk"))
         assert scores.table.fact("resnet50", "type") == "STANDARD"
@@ -262,9 +262,9 @@ def test_an_unknown_format_suggests(tmp_path: Path) -> None:
 
 
 def predictions(folder: Path, said: object = (3, 8, 0), labels: tuple[int, ...] = (3, 8, 1)) -> Path:
-    place = folder / "model_predictions" / "v6_predictions"
-    place.mkdir(parents=True)
-    (place / "mine_predictions.json").write_text(json.dumps(said))
+    source = folder / "model_predictions" / "v6_predictions"
+    source.mkdir(parents=True)
+    (source / "mine_predictions.json").write_text(json.dumps(said))
     np.save(folder / "cifar10.1_v6_labels.npy", np.array(labels, dtype=np.int32))
     return folder
 

@@ -36,11 +36,11 @@ def bed(folder: Path, text: str = BED) -> Path:
     return path
 
 
-@pytest.mark.parametrize("place", ["model_types.py", "model_types_28477dc.py", "plotting/model_types.py"])
-def test_python_is_read_and_not_run(tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize("inside", ["model_types.py", "model_types_28477dc.py", "plotting/model_types.py"])
+def test_python_is_read_and_not_run(tmp_path: Path, inside: str) -> None:
     path = bed(tmp_path)
-    (tmp_path / place).parent.mkdir(exist_ok=True)
-    (tmp_path / place).write_text(PYTHON)
+    (tmp_path / inside).parent.mkdir(exist_ok=True)
+    (tmp_path / inside).write_text(PYTHON)
     found = types_beside(path).types
     assert found["resnet50"] == ModelType("STANDARD", "STANDARD")
     assert found["robust"] == ModelType("ROBUST_INTV", "LP_ADV")

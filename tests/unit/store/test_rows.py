@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.types import Flag
 from holdfast.metrics.calibration import brier_terms, nll_terms
 from holdfast.store import Footer, Predictions, Rows
-from holdfast.store.rows import joined_rows, rows_digest, to_rows
+from holdfast.store.rows import NAMES, SCHEMA, joined_rows, rows_digest, to_rows
 
 
 def predictions(logits: np.ndarray, labels: np.ndarray, **more: object) -> Predictions:
@@ -207,3 +208,37 @@ def _footer() -> Footer:
         classes=(),
         population=8,
     )
+
+
+@pytest.mark.parametrize("name", [name for name in SCHEMA.names if name not in NAMES])
+def test_every_column_is_in_the_digest(rows_for: Callable[..., Rows], name: str) -> None:
+    """One value of one column is another, or gone."""
+    table = rows_for([True, False, True], sizes=np.ones(3, np.float32), radii=np.ones(3, np.float32)).table
+    column = table.column(name)
+    values = column.to_pylist()
+    other = {"reason": "why", "id": "z"}.get(name, [1, 2] if values[1] is None or isinstance(values[1], list) else 7)
+    changed = pa.chunked_array([pa.array([values[0], other, values[2]], column.type)])
+    index = table.schema.get_field_index(name)
+    assert rows_digest(table.set_column(index, table.schema.field(name), changed)) != rows_digest(table)
+
+
+def test_the_prediction_is_that_of_float32(footer_for: Callable[..., Footer]) -> None:
+    """Both round to 2048 in float16, where the first of equals would be ahead."""
+    rows = to_rows(predictions(np.array([[2048.0, 2048.5], [0.1, 0.10001]]), np.array([1, 1])), footer_for())
+    assert rows.predictions.tolist() == [1, 1]
+    assert rows.correct.all()
+    assert rows.floats("rank").tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(("classes", "kept", "top"), [(127, 127, 0), (128, 128, 0), (129, 0, 10), (130, 0, 10)])
+def test_the_last_number_of_classes_with_all_logits_is_128(
+    footer_for: Callable[..., Footer], classes: int, kept: int, top: int
+) -> None:
+    rows = to_rows(predictions(np.arange(2.0 * classes).reshape(2, classes), np.array([0, 1])), footer_for())
+    assert rows.kept("logits")[1].shape == ((2, kept) if kept else (0, 0))
+    assert rows.kept("top_logits")[1].shape == ((2, top) if top else (0, 0))
+
+
+def test_in_top5_counts_ranks_0_to_4(footer_for: Callable[..., Footer]) -> None:
+    rows = to_rows(predictions(np.tile(-np.arange(8.0), (8, 1)), np.arange(8)), footer_for())
+    assert rows.counts == (1, 5, 0)

@@ -99,9 +99,9 @@ def test_damaged_scores_are_told_and_never_read(tmp_path: Path) -> None:
 
 
 def test_imported_rows_are_kept_once(tmp_path: Path) -> None:
-    place = tmp_path / "files" / "model_predictions" / "v6_predictions"
-    place.mkdir(parents=True)
-    (place / "mine_predictions.json").write_text("[3, 8, 0]")
+    folder = tmp_path / "files" / "model_predictions" / "v6_predictions"
+    folder.mkdir(parents=True)
+    (folder / "mine_predictions.json").write_text("[3, 8, 0]")
     np.save(tmp_path / "files" / "cifar10.1_v6_labels.npy", np.array([3, 8, 1]))
     (rows,) = read_results("cifar10-1-predictions", tmp_path / "files").rows
     store = Store(str(tmp_path / "store"))

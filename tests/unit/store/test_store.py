@@ -41,6 +41,15 @@ def test_rows_read_back_as_written(store: Store, done: Rows) -> None:
     assert store.footers() == {"k" * 20: done.footer}
 
 
+def test_a_run_is_found_by_its_key_or_not_at_all(store: Store, done: Rows) -> None:
+    found = store.find(done.footer.key)
+    assert found is not None
+    assert found.ids == done.ids
+    assert store.has(done.footer.key)
+    assert store.find("0" * 20) is None
+    assert not store.has("0" * 20)
+
+
 def test_parts_make_a_run_and_are_gone_when_it_is_whole(
     store: Store, rows_for: Callable[..., Rows], footer_for: Callable[..., Footer]
 ) -> None:
@@ -248,9 +257,9 @@ def test_no_flipped_byte_is_ever_read_as_rows(
     whole = path.read_bytes()
     rng = random.Random(0)
     found = 0
-    for place in rng.sample(range(len(whole)), 400):
+    for offset in rng.sample(range(len(whole)), 400):
         broken = bytearray(whole)
-        broken[place] ^= 1 << rng.randrange(8)
+        broken[offset] ^= 1 << rng.randrange(8)
         path.write_bytes(broken)
         try:
             assert store.read(footer.key).table.equals(written.table)

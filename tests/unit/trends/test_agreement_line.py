@@ -113,15 +113,15 @@ def test_what_cannot_be_predicted_is_refused() -> None:
         predict_accuracy(list("abc"), same, made.labels, same)
 
 
-class Said(NamedTuple):
+class Predicted(NamedTuple):
     ids: list[str]
     predictions: np.ndarray
     labels: np.ndarray
 
 
 def test_models_stand_side_by_side_on_the_samples_all_of_them_saw() -> None:
-    one = Said(["a", "b", "c"], np.array([1.0, 2, 3]), np.array([1, 2, 0]))
-    other = Said(["c", "a", "d"], np.array([0.0, 1, np.nan]), np.array([0, 1, 4]))
+    one = Predicted(["a", "b", "c"], np.array([1.0, 2, 3]), np.array([1, 2, 0]))
+    other = Predicted(["c", "a", "d"], np.array([0.0, 1, np.nan]), np.array([0, 1, 4]))
     both = side_by_side({"one": one, "other": other})
     assert (both.ids, both.left_out) == (("a", "c"), 2)
     assert both.correct.tolist() == [[True, False], [True, True]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,8 +11,8 @@ from torch import Tensor
 from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.objectives import Objective, margin
 from holdfast.attacks.perceptual.lpips import apart
-from holdfast.attacks.perceptual.lpips_attack import LAIDLAW, LpipsAttack, margin_to_one
-from holdfast.attacks.perceptual.lpips_ball import PROJECTION, LpipsBall
+from holdfast.attacks.perceptual.lpips_attack import LAIDLAW, LpipsAttack, margin_to_one, projection_cost
+from holdfast.attacks.perceptual.lpips_ball import LpipsBall
 from holdfast.attacks.shapes import TINY, length, wide
 from holdfast.attacks.steps import Point, State
 from holdfast.attacks.threat import Scene, Threat
@@ -23,7 +23,8 @@ from holdfast.core.types import Cost
 
 CHEAP, DEAR = 0.01, 10.0  # price of distance: at first in LPA; at the end in Fast-LPA, and LPA's factor between rounds
 PROBE = 0.1  # Euclidean length of the step that measures how fast the distance grows
-FLAT = 1e-8  # added to the growth, so that a flat place does not send the image to infinity
+FLAT = 1e-8
+PUBLISHED_FAST_FLAT = 1e-4
 DECAY = 0.1  # what is left of the step at the end of a round
 
 
@@ -44,6 +45,8 @@ class Lagrange:
 
     In `rounds` of `steps` each: where a round ends outside, the price of distance grows tenfold. Or `rising`: it grows
     tenfold from the first step to the last. The last step ends with a projection, so that its point counts.
+    `settles`: a sample that was found broken inside takes that step and then no other, as in the published LPA.
+    `flat`: added to how fast the features move, so that a flat place does not send the image to infinity.
     """
 
     strays: ClassVar[bool] = True
@@ -51,10 +54,12 @@ class Lagrange:
     steps: int
     rounds: int = 1
     rising: bool = False
+    settles: bool = False
+    flat: float = FLAT
 
     def fresh(self, threat: Threat, scene: Scene, variable: Tensor) -> State:  # noqa: ARG002
-        price = DECAY * DEAR if self.rising else CHEAP
-        return {"price": torch.full_like(scene.radius, price)}
+        price = torch.full_like(scene.radius, DECAY * DEAR if self.rising else CHEAP)
+        return {"price": price} | ({"moves": torch.ones_like(price, dtype=torch.bool)} if self.settles else {})
 
     def advance(self, point: Point, state: State) -> Tensor:
         ball, scene, here, taken = self.ball, point.scene, point.variable, point.taken
@@ -63,9 +68,16 @@ class Lagrange:
             seen = ball.seen(scene, here)
             growth = apart(ball.seen(scene, here + PROBE * way), seen) / PROBE
         into = taken % self.steps
-        stride = scene.radius * DECAY ** (into / self.steps) / (growth + FLAT)
-        state["price"] = self._price(state["price"], taken, apart(seen, scene.props["features"]) >= scene.radius)
-        return self._counted(scene, taken, boxed(scene, here + wide(stride, here) * way))
+        stride = scene.radius * DECAY ** (into / self.steps) / (growth + self.flat)
+        far = apart(seen, scene.props["features"])
+        moved = boxed(scene, here + wide(stride, here) * way)
+        outside = far >= scene.radius
+        if self.settles:
+            moved = torch.where(wide(state["moves"], here), moved, here)
+            outside = outside & state["moves"]
+            state["moves"] = state["moves"] & ~(point.wrong & (far <= scene.radius))
+        state["price"] = self._price(state["price"], taken, outside)
+        return self._counted(scene, taken, moved)
 
     def _price(self, price: Tensor, taken: Tensor, outside: Tensor) -> Tensor:
         """The price at the next point."""
@@ -81,43 +93,71 @@ class Lagrange:
         return moved
 
 
-@register("attack", "lpa", source=LAIDLAW, tags=("white box", "lpips"))
+@register("attack", "lpa", source=LAIDLAW, tags=("white box", "lpips"), later=("published",))
 def lpa(
-    *, radius: float = 0.5, steps: int = 40, rounds: int = 5, restarts: int = 1, network: str = "self"
+    *,
+    radius: float = 0.5,
+    steps: int = 40,
+    rounds: int = 5,
+    restarts: int = 1,
+    network: str = "self",
+    published: bool = False,
 ) -> LpipsAttack:
     """Lagrangian perceptual attack: pays for LPIPS distance beyond `radius`, ten times as much after every round.
 
     `steps` are those of one of the `rounds`. `network`: whose features measure: `self` (the attacked model), `alexnet`,
     `alexnet-cifar`, or the path of a file with AlexNet's weights; radii of different networks do not compare. Published
-    numbers use `alexnet-cifar`, whose weights are in no public repository; 0.5 and 40 steps are from their evaluation.
+    numbers of CIFAR-10 use `alexnet-cifar`, whose weights are in no public repository, those of ImageNet `alexnet`,
+    whose weights are public; 0.5 and 40 steps are from their evaluation.
     Differs from the published code: a success is the very image that was tested, not one a step further on; the last
     image is projected and tested too, and the best image inside is kept where none succeeds; a projection always ends
-    inside and aims there by 1 % of the radius, not by 0.1; the start is projected.
+    inside and aims there by 1 % of the radius, not by 0.1; the start is projected. `published` is as strong as the
+    published code, and does all of this as it does.
     """
-    return _lagrangian(radius, steps, rounds, restarts, network, margin_to_one, rising=False)
+    step = LagrangeSteps(steps, rounds, restarts, rising=False, published=published)
+    return _lagrangian(radius, step, network, margin_to_one)
 
 
-@register("attack", "fast-lpa", source=LAIDLAW, tags=("white box", "lpips"))
-def fast_lpa(*, radius: float = 0.5, steps: int = 20, restarts: int = 1, network: str = "self") -> LpipsAttack:
+@register("attack", "fast-lpa", source=LAIDLAW, tags=("white box", "lpips"), later=("published",))
+def fast_lpa(
+    *, radius: float = 0.5, steps: int = 20, restarts: int = 1, network: str = "self", published: bool = False
+) -> LpipsAttack:
     """Fast Lagrangian perceptual attack: one round in which the price of LPIPS distance beyond `radius` rises.
 
     Made for training; `lpa` is stronger. `network` as in `lpa`.
     Differs from the published code: the last image is projected and tested, because outside the set nothing counts
-    (there it is used as it is), any image inside on the way counts, and the start is projected.
+    (there it is used as it is), any image inside on the way counts, and the start is projected. `published` is as
+    strong as the published code with its projection: only the last image counts.
     """
-    return _lagrangian(radius, steps, 1, restarts, network, margin, rising=True)
+    return _lagrangian(radius, LagrangeSteps(steps, 1, restarts, rising=True, published=published), network, margin)
 
 
-def _lagrangian(
-    radius: float, steps: int, rounds: int, restarts: int, network: str, objective: Objective, *, rising: bool
-) -> LpipsAttack:
+class LagrangeSteps(NamedTuple):
+    """How a Lagrangian attack goes: steps of a round, rounds, restarts, and how the price rises."""
+
+    steps: int
+    rounds: int
+    restarts: int
+    rising: bool
+    published: bool
+
+
+def _lagrangian(radius: float, how: LagrangeSteps, network: str, objective: Objective) -> LpipsAttack:
+    steps, rounds, restarts, rising, published = how
     if steps < 1 or rounds < 1:
         raise Misuse(f"steps and rounds are 1 or more, got {steps} and {rounds}")
 
     def inside(ball: LpipsBall) -> GradientAttack:
-        step = Lagrange(ball, steps, rounds, rising)
-        return GradientAttack(ball, objective, step, rounds * steps, restarts, penalty=Excess(ball), radius=radius)
+        flat = PUBLISHED_FAST_FLAT if published and rising else FLAT
+        step = Lagrange(ball, steps, rounds, rising, settles=published and not rising, flat=flat)
+        return GradientAttack(
+            *(ball, objective, step, rounds * steps, restarts),
+            keep="last" if published else "strongest",
+            penalty=Excess(ball),
+            stop_when_broken=not published,
+            radius=radius,
+        )
 
-    return LpipsAttack(
-        inside, radius, network, each=Cost(2, 1), last=Cost(1 + PROJECTION.forwards, PROJECTION.backwards)
-    )
+    last = projection_cost(published)
+    last = Cost(1 + last.forwards, last.backwards)
+    return LpipsAttack(inside, radius, network, each=Cost(2, 1), last=last, published=published)

@@ -25,8 +25,12 @@ NUDGE = 0.05  # Euclidean length of the step that measures a derivative; 0.001 b
 RIDGE = 0.05  # of the bend along the gradient, added in all directions: where a network is blind no step is endless
 STEEP = 1e-4  # a gradient shorter than this gives no direction, as published
 EVERYONE = 1 << 30
+# the published projection: most steps, how far inside they aim beside the excess, and what they go too far by
+PUBLISHED_NEWTON, PUBLISHED_UNDERSHOOT, PUBLISHED_GAIN = 10, 0.1, 1.1
+PUBLISHED_NUDGE = 1e-3  # of a direction, whatever its length
 
 PROJECTION = Cost(forwards=NEWTON + HALVINGS + 1, backwards=NEWTON)  # most passes of one projection
+PUBLISHED_PROJECTION = Cost(forwards=PUBLISHED_NEWTON + HALVINGS + 1, backwards=PUBLISHED_NEWTON)
 
 
 class PassCounts:
@@ -67,6 +71,8 @@ class LpipsBall(Threat):
 
     The variable is the perturbation, kept in the box. `conjugate`: iterations to find the steepest ascent in the
     network's own metric. At most `width` samples pass through the network at once; passes are added to `counts`.
+    `published`: a projection aims inside by 0.1 whatever the radius, the start is not projected, not even onto the
+    box, what a probe shows is not cut to valid images, and the metric has no ridge.
     A projection asks which samples are still outside, on a GPU too: a pass through a network costs more than the wait.
     """
 
@@ -76,6 +82,7 @@ class LpipsBall(Threat):
     conjugate: int = CONJUGATE
     width: int = EVERYONE
     counts: PassCounts | None = None
+    published: bool = False
     memory: Memory = field(default_factory=Memory, compare=False, repr=False)
 
     @property
@@ -97,7 +104,8 @@ class LpipsBall(Threat):
     def start(self, scene: Scene, noise: Noise, draw: Tensor, *, border: bool = False) -> Tensor:
         """A little Gaussian noise, or much of it, brought back to the border."""
         spread = noise.normal("start", scene.images.shape[1:], draw=draw)
-        return self.project(scene, spread * (0.5 if border else START))
+        spread = spread * (0.5 if border else START)
+        return spread if self.published else self.project(scene, spread)
 
     def render(self, scene: Scene, variable: Tensor) -> Tensor:
         return scene.images + variable
@@ -118,7 +126,8 @@ class LpipsBall(Threat):
         if known is not None:
             return known
         self.note(scene.props, forwards=1)
-        seen = features(self.network, self.render(scene, variable).clamp(0.0, 1.0))
+        images = self.render(scene, variable)
+        seen = features(self.network, images if self.published else images.clamp(0.0, 1.0))
         self.memory.keep(scene, variable, seen)
         return seen
 
@@ -137,9 +146,9 @@ class LpipsBall(Threat):
 
     def _projected(self, scene: Scene, variable: Tensor) -> Tensor:
         result = boxed(scene, variable.detach())
-        rows = torch.arange(len(result), device=result.device)
+        rows, slopes = torch.arange(len(result), device=result.device), torch.zeros_like(result)
         limit = scene.radius * (1 + SLACK) + ROUNDING
-        for _ in range(NEWTON):
+        for _ in range(PUBLISHED_NEWTON if self.published else NEWTON):
             part, here = scene.take(rows), result[rows].requires_grad_(True)
             with torch.enable_grad():
                 far = self.far(part, here)
@@ -149,12 +158,20 @@ class LpipsBall(Threat):
                 (slope,) = torch.autograd.grad(far[outside].sum(), here)
             rows, part, slope = rows[outside], part.take(outside), slope[outside].nan_to_num_(0.0, 0.0, 0.0)
             self.note(part.props, backwards=1)
-            excess = far.detach()[outside] - part.radius * (1 - UNDERSHOOT)
+            if self.published:  # the published code adds the slopes of all steps so far, which shortens later ones
+                slope = slopes[rows] = slopes[rows] + slope
+            excess = self._excess(far.detach()[outside], part.radius)
             pull = excess / slope.flatten(1).square().sum(1).clamp_min(TINY)
             result[rows] = boxed(part, here.detach()[outside] - wide(pull, slope) * slope)
             limit = scene.radius
         result[rows] = self._halved(scene.take(rows), result[rows])
         return result
+
+    def _excess(self, far: Tensor, radius: Tensor) -> Tensor:
+        """By how much a Newton step means to shorten the distance."""
+        if self.published:
+            return PUBLISHED_GAIN * (far - radius + PUBLISHED_UNDERSHOOT)
+        return far - radius * (1 - UNDERSHOOT)
 
     def _halved(self, scene: Scene, variable: Tensor) -> Tensor:
         """The farthest point found inside on the line from the clean image to the variable."""
@@ -182,21 +199,32 @@ class LpipsBall(Threat):
         floor = torch.zeros_like(much)
         for turn in range(self.conjugate):
             scale = length(along).clamp_min(TINY)
-            self.note(scene.props, forwards=1, backwards=1)
-            with torch.no_grad():
-                nudged = features(self.network, scene.images + at + wide(NUDGE / scale, along) * along)
-            moved = (nudged - base) * (scale / NUDGE)[:, None]  # J along
+            self.note(scene.props, backwards=1)
+            moved = self._derivative(scene, at.detach(), along, base)  # J along
             (back,) = torch.autograd.grad(here, at, moved, retain_graph=turn + 1 < self.conjugate)
-            bend = moved.square().sum(1)
-            if turn == 0:
+            bend = (along * back).flatten(1).sum(1) if self.published else moved.square().sum(1)
+            if turn == 0 and not self.published:
                 floor = RIDGE * bend / first.clamp_min(TINY)
-            reach = much / (bend + floor * scale.square()).clamp_min(TINY)
+            bend = bend + floor * scale.square()
+            # measured by a difference, the published bend may be negative, and is divided by all the same
+            reach = much / torch.where(bend.abs() < TINY, TINY, bend) if self.published else much / bend.clamp_min(TINY)
             way, seen = way + wide(reach, along) * along, seen + reach[:, None] * moved
             left = left - wide(reach, along) * (back + wide(floor, along) * along)
             before, much = much, left.flatten(1).square().sum(1)
             along = left + wide(much / before.clamp_min(TINY), along) * along
+        if self.published:
+            seen = self._derivative(scene, at.detach(), way, base)
         steep = (length(gradient) >= STEEP) & (length(seen) > TINY)
         return way * wide(steep / length(seen).clamp_min(TINY), way)
+
+    def _derivative(self, scene: Scene, at: Tensor, along: Tensor, base: Tensor) -> Tensor:
+        """How the features change along a direction: by a step of fixed length, or as published by a thousandth."""
+        self.note(scene.props, forwards=1)
+        scale = torch.ones_like(scene.radius) if self.published else length(along).clamp_min(TINY)
+        step = PUBLISHED_NUDGE if self.published else NUDGE
+        with torch.no_grad():
+            nudged = features(self.network, scene.images + at + wide(step / scale, along) * along)
+        return (nudged - base) * (scale / step)[:, None]
 
     def _in_parts(self, work: Callable[[Scene, Tensor], Tensor], scene: Scene, variable: Tensor) -> Tensor:
         if len(variable) <= self.width:

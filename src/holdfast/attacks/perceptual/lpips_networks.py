@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.home import ROOT, data_home
+from holdfast.core.lpips_weights import FOLDER, KNOWN, weights_file
 
-FOLDER = "lpips"
 CONVOLUTIONS = (0, 3, 6, 8, 10)  # indices of the convolutions in `features`; an activation follows each
 NESTED = ("model", "state_dict")
 PREFIXES = ("module.", "model.")
@@ -40,24 +40,10 @@ class AlexNetLayout:
     smallest: int
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """Where the weights of a network are looked for, and where they can be had."""
-
-    file: str
-    source: str
-
-
 LAYOUTS = (
     AlexNetLayout(kernels=(11, 5), stride=4, paddings=(2, 2), pool=(3, 2), smallest=31),
     AlexNetLayout(kernels=(3, 3), stride=2, paddings=(1, 1), pool=(2, 2), smallest=8),
 )
-KNOWN = {
-    "alexnet": Weights("alexnet.pth", "https://download.pytorch.org/models/alexnet-owt-7be5be79.pth"),
-    "alexnet-cifar": Weights(
-        "alexnet_cifar.pt", "https://perceptual-advex.s3.us-east-2.amazonaws.com/alexnet_cifar.pt"
-    ),
-}
 
 
 class AlexNet(nn.Module):
@@ -115,14 +101,14 @@ def _file_of(name: str) -> Path:
             hint = f"there are: self, {', '.join(KNOWN)}, or the path of a file with AlexNet's weights"
             raise Misuse(f"no network and no weights file `{name}` to measure LPIPS with", hint=hint)
         return path
-    path = data_home() / FOLDER / known.file
-    if not path.is_file():
+    file = weights_file(name)
+    if file is None:
         raise HoldfastError(
-            f"the weights of `{name}` are not on this machine: there is no {path}",
+            f"the weights of `{name}` are not on this machine: there is no {data_home() / FOLDER / known.files[0]}",
             hint=f"put {known.source} there, or set {ROOT} to the folder that holds `{FOLDER}/`, "
             "or measure with the model's own features: network=self",
         )
-    return path
+    return file
 
 
 @functools.lru_cache(maxsize=4)

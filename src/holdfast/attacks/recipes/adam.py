@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from holdfast.attacks.gradient import GradientAttack
+from holdfast.attacks.objectives import margin
 from holdfast.attacks.shapes import wide
 from holdfast.attacks.steps import Point, State
 from holdfast.attacks.threat import Scene, Threat
 from holdfast.core.errors import Misuse
 
+Penalty = Callable[[Scene, Tensor, State], Tensor]  # what a variable costs the objective
 SHARE = 1 / 18  # of the radius, where no rate is given (MultiRobustBench)
 
 # notation of 1412.6980, Algorithm 1, with its defaults
@@ -51,6 +55,20 @@ class Adam:
         far = rate / unbiased(BETA_1, age)
         spread = square.sqrt().mul_(wide(unbiased(BETA_2, age).rsqrt() / far, mean)).add_(wide(EPSILON / far, mean))
         return point.project(torch.addcdiv(point.variable, mean, spread))
+
+
+def adam_on_margin(
+    threat: Threat, penalty: Penalty, radius: float, steps: int, rate: float | None, *, published: bool
+) -> GradientAttack:
+    """Adam from the clean image on the margin less a penalty; as `published`, all steps and the last point."""
+    return GradientAttack(
+        *(threat, margin, Adam.at(rate), steps),
+        start="identity",
+        keep="last" if published else "strongest",
+        stop_when_broken=not published,
+        penalty=penalty,
+        radius=radius,
+    )
 
 
 def unbiased(beta: float, age: Tensor) -> Tensor:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from holdfast.attacks.aimed import lead, targeted_dlr
 from holdfast.attacks.gradient import GradientAttack
-from holdfast.attacks.objectives import Objective, cross_entropy, dlr, lead, targeted_dlr
+from holdfast.attacks.objectives import Objective, cross_entropy, dlr
 from holdfast.attacks.recipes.automatic import Automatic, Sparse
 from holdfast.attacks.steps import Step
 from holdfast.attacks.threats.balls import L1, NORMS, Ball
@@ -76,22 +77,27 @@ def auto_pgd(
 
 def register_apgd(name: str, norm: str) -> None:
     """Registers `apgd-GOAL-NORM`."""
-    goal, (ball, usual, allowed) = GOALS[name], NORMS[norm]
+    goal, ball = GOALS[name], NORMS[norm]
 
     def apgd(
-        *, radius: float = usual, steps: int = 100, restarts: int = 1, draws: int = 1, all_steps: bool = False
+        *,
+        radius: float = ball.usual_radius,
+        steps: int = 100,
+        restarts: int = 1,
+        draws: int = 1,
+        all_steps: bool = False,
     ) -> GradientAttack:
         return auto_pgd(ball, goal, radius, steps=steps, restarts=restarts, draws=draws, all_steps=all_steps)
 
     def apgd_t(
-        *, radius: float = usual, steps: int = 100, restarts: int = 1, targets: int = 9, draws: int = 1
+        *, radius: float = ball.usual_radius, steps: int = 100, restarts: int = 1, targets: int = 9, draws: int = 1
     ) -> GradientAttack:
         return auto_pgd(ball, goal, radius, steps=steps, restarts=restarts, targets=targets, draws=draws)
 
     aimed, sparse = goal.targets > 0, norm == "l1"
     factory: Callable[..., GradientAttack] = apgd_t if aimed else apgd
     more = (TARGETS if aimed else ALL_STEPS) + INWARDS * sparse
-    factory.__doc__ = DOC.format(goal=goal.words, allowed=allowed, more=more, differs=INWARDS_DIFFERS * sparse)
+    factory.__doc__ = DOC.format(goal=goal.words, allowed=ball.allowed, more=more, differs=INWARDS_DIFFERS * sparse)
     source, later = CROCE_L1 if sparse else CROCE, () if aimed else ("all_steps",)
     register("attack", f"apgd-{name}-{norm}", source=source, tags=("white box", norm), later=later)(factory)
 
@@ -125,18 +131,18 @@ Differs from the published code: the projection is onto ball ∩ box exactly, st
 
 def register_mm(name: str, norm: str) -> None:
     """Registers `mmN-NORM`."""
-    size, (ball, usual, allowed) = SIZES[name], NORMS[norm]
+    size, ball = SIZES[name], NORMS[norm]
 
     def mm(
         *,
-        radius: float = usual,
+        radius: float = ball.usual_radius,
         steps: int = size.steps,
         targets: int = size.targets,
         restarts: int = 1,
     ) -> GradientAttack:
         return auto_pgd(ball, LEAD, radius, steps=steps, restarts=restarts, targets=targets)
 
-    mm.__doc__ = MM_DOC.format(targets=size.targets, steps=size.steps, allowed=allowed)
+    mm.__doc__ = MM_DOC.format(targets=size.targets, steps=size.steps, allowed=ball.allowed)
     register("attack", f"{name}-{norm}", source=GAO, tags=("white box", norm))(mm)
 
 

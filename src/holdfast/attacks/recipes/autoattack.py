@@ -35,13 +35,13 @@ Differs from the published code: as its parts do.
 
 def register_cascade(name: str, norm: str, parts: tuple[str, ...], doc: str, *, source: str = CROCE) -> None:
     """Registers one cascade for one norm."""
-    _, usual, allowed = NORMS[norm]
+    ball = NORMS[norm]
     named = [part.format(norm=norm) for part in parts]
 
-    def cascade(*, radius: float = usual) -> Cascade:
+    def cascade(*, radius: float = ball.usual_radius) -> Cascade:
         return cascade_of(named, radius)
 
-    cascade.__doc__ = doc.format(allowed=allowed, parts=", ".join(f"`{part}`" for part in named))
+    cascade.__doc__ = doc.format(allowed=ball.allowed, parts=", ".join(f"`{part}`" for part in named))
     version = 2 if any(part.startswith("fab") for part in parts) else 1  # 2: with version 2 of FAB
     tags = ("white box", norm) if source == DAI else ("white box", "black box", norm)
     register("attack", f"{name}-{norm}", version=version, source=source, tags=tags)(cascade)
@@ -57,11 +57,12 @@ for norm_name in NORMS:
     register_cascade("apgd-fab-t", norm_name, PAIR, PAIR_DOC, source=DAI)
 
 
-@register("attack", "lpips", source=DAI, tags=("white box", "lpips"))
-def lpips(*, radius: float = 0.5, steps: int = 40, network: str = "self") -> Cascade:
+@register("attack", "lpips", source=DAI, tags=("white box", "lpips"), later=("published",))
+def lpips(*, radius: float = 0.5, steps: int = 40, network: str = "self", published: bool = False) -> Cascade:
     """The union of both LPIPS attacks, as MultiRobustBench has it: PPGD, then LPA on what stands.
 
-    `network`: whose features measure the distance; see `ppgd`.
+    `network`: whose features measure the distance; see `ppgd`. `published`: both as strong as the published code.
     Differs from the published code: LPA runs only where PPGD failed, with the same result; parts differ as they say.
     """
-    return cascade_of([f"{name}:steps={steps},network={network}" for name in ("ppgd", "lpa")], radius)
+    more = ",published=true" if published else ""
+    return cascade_of([f"{name}:steps={steps},network={network}{more}" for name in ("ppgd", "lpa")], radius)

@@ -9,8 +9,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from holdfast.attacks.aimed import lead, leads
 from holdfast.attacks.gradient import GradientAttack
-from holdfast.attacks.objectives import Objective, lead, leads
+from holdfast.attacks.objectives import Objective
 from holdfast.attacks.recipes.hyperplane import dual_norm, onto_plane
 from holdfast.attacks.shapes import TINY, wide
 from holdfast.attacks.steps import Point, State

@@ -20,23 +20,38 @@ class Cornered(Threat, Protocol):
     def extreme(self, scene: Scene, gradient: Tensor) -> Tensor: ...
 
 
+@runtime_checkable
+class CorneredFromHere(Threat, Protocol):
+    """A threat whose corners are found from where the variable stands."""
+
+    def extreme_from(self, scene: Scene, variable: Tensor, gradient: Tensor) -> Tensor: ...
+
+
 @dataclass(frozen=True, slots=True)
 class FrankWolfe:
     """After t steps the variable is the mean of t corners, each the farthest along the gradient where it was taken.
 
     The first step leaves the start behind (weight 1 / t, as Kang et al. 2019 use it for l1; Frank & Wolfe 1956). Where
-    a gradient is zero every corner is as good, and the sample stays.
+    a gradient is zero every corner is as good, and the sample stays. `from_here`: a corner's room is measured from the
+    variable, as in the published code.
     """
 
     strays: ClassVar[bool] = False
+    from_here: bool = False
 
     def fresh(self, threat: Threat, scene: Scene, variable: Tensor) -> State:  # noqa: ARG002
-        assert isinstance(threat, Cornered), f"`{threat.name}` does not say where its corners are"
+        kind = CorneredFromHere if self.from_here else Cornered
+        assert isinstance(threat, kind), f"`{threat.name}` does not say where its corners are"
         return {}
 
     def advance(self, point: Point, state: State) -> Tensor:  # noqa: ARG002
         threat, here = point.threat, point.variable
-        assert isinstance(threat, Cornered)
+        if self.from_here:
+            assert isinstance(threat, CorneredFromHere)
+            corner = threat.extreme_from(point.scene, here, point.gradient)
+        else:
+            assert isinstance(threat, Cornered)
+            corner = threat.extreme(point.scene, point.gradient)
         leads = point.gradient.flatten(1).abs().amax(dim=1) > 0
         weight = torch.where(leads, 1.0 / (point.taken + 1.0), 0.0)
-        return here.lerp(threat.extreme(point.scene, point.gradient), wide(weight, here))
+        return here.lerp(corner, wide(weight, here))

@@ -35,12 +35,12 @@ def cw_linf(*, radius: float = 8 / 255, steps: int = 100, step_size: float | Non
 
 def register_testbed(norm: str, usual: float, share: float) -> None:
     """Registers the PGD of the ImageNet testbed."""
-    ball, _, allowed = NORMS[norm]
+    ball = NORMS[norm]
 
     def testbed(*, radius: float = usual, steps: int = 100) -> GradientAttack:
         return GradientAttack(ball, cross_entropy, Steepest(share), steps, start="identity", radius=radius)
 
-    testbed.__doc__ = f"""The PGD of the ImageNet testbed, {share:g} · radius a step: {allowed}.
+    testbed.__doc__ = f"""The PGD of the ImageNet testbed, {share:g} · radius a step: {ball.allowed}.
 
     Radii there: .5/255 and 2/255 in linf; .1 and .5 in l2 for 224 pixels, multiplied by size / 224 for others.
     Differs from the published code: a sample stops at its first success, and the best point is kept, not the last.

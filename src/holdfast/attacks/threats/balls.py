@@ -1,105 +1,23 @@
-"""The norm balls, cut with the box of valid images or any other. Projections are onto the cut, exactly."""
+"""The l2 and the l1 ball, and all norm balls by name. Projections are onto ball ∩ box, exactly."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from holdfast.attacks.shapes import TINY, length, wide
-from holdfast.attacks.threat import Props, Scene, Threat
+from holdfast.attacks.threat import Scene
+from holdfast.attacks.threats.norm_ball import Ball, Linf
 from holdfast.attacks.threats.projections import farthest_in_l1, movable, nearest_in_l1, nearest_in_l2, sparse_ascent
 from holdfast.core.noise import Noise
 
+__all__ = ["L1", "L2", "NORMS", "Ball", "Linf"]
+
 FAR = 1e6
-
-
-@dataclass(frozen=True, slots=True)
-class Ball(Threat):
-    """What the norms share: the variable is the perturbation, and the box keeps the images valid.
-
-    `nearest`, `spread`, `steepest` and `farthest` are the norm's geometry in any box [low, high] around zero, for
-    threats that bound a variable of another kind.
-    """
-
-    name: ClassVar[str]
-
-    def props(self, images: Tensor, noise: Noise, draw: Tensor) -> Props:  # noqa: ARG002
-        return {}
-
-    def identity(self, scene: Scene) -> Tensor:
-        return torch.zeros_like(scene.images)
-
-    def render(self, scene: Scene, variable: Tensor) -> Tensor:
-        return scene.images + variable
-
-    def size(self, scene: Scene, variable: Tensor) -> Tensor:
-        return self.norm((scene.images + variable).clamp(0.0, 1.0) - scene.images)
-
-    def start(self, scene: Scene, noise: Noise, draw: Tensor, *, border: bool = False) -> Tensor:
-        return self.project(scene, self.spread(scene.images.shape[1:], scene.radius, noise, draw, border=border))
-
-    def project(self, scene: Scene, variable: Tensor) -> Tensor:
-        return self.nearest(variable, scene.radius, -scene.images, 1.0 - scene.images)
-
-    def ascent(self, scene: Scene, variable: Tensor, gradient: Tensor) -> Tensor:  # noqa: ARG002
-        return self.steepest(gradient)
-
-    def extreme(self, scene: Scene, gradient: Tensor) -> Tensor:
-        """The variable of the set that lies farthest along the gradient."""
-        return self.farthest(gradient, scene.radius, -scene.images, 1.0 - scene.images)
-
-    def norm(self, change: Tensor) -> Tensor:
-        raise NotImplementedError
-
-    def nearest(self, change: Tensor, radius: Tensor, low: Tensor, high: Tensor) -> Tensor:
-        """The nearest point of ball ∩ box."""
-        raise NotImplementedError
-
-    def spread(
-        self, shape: Sequence[int], radius: Tensor, noise: Noise, draw: Tensor, *, border: bool = False
-    ) -> Tensor:
-        """A random point of the ball or, projected, of its border."""
-        raise NotImplementedError
-
-    def steepest(self, gradient: Tensor) -> Tensor:
-        """The direction of length one along which the objective rises fastest."""
-        raise NotImplementedError
-
-    def farthest(self, gradient: Tensor, radius: Tensor, low: Tensor, high: Tensor) -> Tensor:
-        """The point of ball ∩ box that lies farthest along the gradient."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, slots=True)
-class Linf(Ball):
-    """Every pixel entry may move by the radius."""
-
-    name: ClassVar[str] = "linf"
-
-    def norm(self, change: Tensor) -> Tensor:
-        return change.flatten(1).abs().amax(dim=1)
-
-    def nearest(self, change: Tensor, radius: Tensor, low: Tensor, high: Tensor) -> Tensor:
-        reach = wide(radius, change)
-        return change.clamp(-reach, reach).clamp(low, high)
-
-    def spread(
-        self, shape: Sequence[int], radius: Tensor, noise: Noise, draw: Tensor, *, border: bool = False
-    ) -> Tensor:
-        spread = noise.uniform("start", shape, draw=draw) * 2.0 - 1.0
-        if border:
-            spread = spread / wide(self.norm(spread), spread)
-        return spread * wide(radius, spread)
-
-    def steepest(self, gradient: Tensor) -> Tensor:
-        return gradient.sign()
-
-    def farthest(self, gradient: Tensor, radius: Tensor, low: Tensor, high: Tensor) -> Tensor:
-        return self.nearest(gradient.sign() * wide(radius, gradient), radius, low, high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +25,15 @@ class L2(Ball):
     """The image may move by the radius in Euclidean length."""
 
     name: ClassVar[str] = "l2"
+    usual_radius: ClassVar[float] = 0.5
+    allowed: ClassVar[str] = "the image may move by `radius` in Euclidean length"
 
     def norm(self, change: Tensor) -> Tensor:
         return length(change)
 
     nearest = staticmethod(nearest_in_l2)
 
-    def spread(
-        self, shape: Sequence[int], radius: Tensor, noise: Noise, draw: Tensor, *, border: bool = False
-    ) -> Tensor:
+    def spread(self, shape: Sequence[int], radius: Tensor, noise: Noise, draw: Tensor, *, border: bool) -> Tensor:
         """Uniform in the ball or on its border."""
         way = noise.normal("start", shape, draw=draw)
         far = radius
@@ -141,14 +59,14 @@ class L1(Ball):
     """
 
     name: ClassVar[str] = "l1"
+    usual_radius: ClassVar[float] = 12.0
+    allowed: ClassVar[str] = "the changes of all pixels may add up to `radius`"
     share: float = 0.01
 
     def norm(self, change: Tensor) -> Tensor:
         return change.flatten(1).abs().sum(dim=1)
 
-    def spread(
-        self, shape: Sequence[int], radius: Tensor, noise: Noise, draw: Tensor, *, border: bool = False
-    ) -> Tensor:
+    def spread(self, shape: Sequence[int], radius: Tensor, noise: Noise, draw: Tensor, *, border: bool) -> Tensor:
         """A Gaussian, to be cast onto the border, or uniform in the ball (exponential magnitudes)."""
         if border:
             return noise.normal("start", shape, draw=draw)
@@ -168,16 +86,4 @@ class L1(Ball):
     farthest = staticmethod(farthest_in_l1)
 
 
-class Norm(NamedTuple):
-    """A norm ball with its usual radius and what it allows, in words."""
-
-    ball: Ball
-    radius: float
-    allowed: str
-
-
-NORMS = {
-    "linf": Norm(Linf(), 8 / 255, "every pixel may move by `radius`"),
-    "l2": Norm(L2(), 0.5, "the image may move by `radius` in Euclidean length"),
-    "l1": Norm(L1(), 12.0, "the changes of all pixels may add up to `radius`"),
-}
+NORMS: dict[str, Ball] = {ball.name: ball for ball in (Linf(), L2(), L1())}

@@ -55,7 +55,7 @@ def smoothed(fields: Tensor, *, sigma: float) -> Tensor:
     return F.conv2d(F.conv2d(padded, weights, groups=channels), weights.transpose(2, 3), groups=channels)
 
 
-@register("attack", "elastic", source=KANG, tags=("white box", "elastic"))
+@register("attack", "elastic", source=KANG, tags=("white box", "elastic"), later=("published",))
 def elastic(
     *,
     radius: float = 0.5,
@@ -63,6 +63,7 @@ def elastic(
     share: float | None = None,
     restarts: int = 1,
     published_grid: bool = False,
+    published: bool = False,
 ) -> GradientAttack:
     """Sign steps on a smoothed flow field: every pixel is fetched from up to `radius` pixels away per axis.
 
@@ -71,6 +72,8 @@ def elastic(
     Differs from the published code: no flow is no change (there, with torch 1.3 or later, pixels are placed by one
     convention and fetched by another, which at any radius enlarges the image by 32/31 and halves its border:
     `published_grid` does so too); the blur's width follows the image's size (5 pixels at 32 and 25 at 224, as
-    published); a sample stops at its first success, and the best point is kept, not the last.
+    published); a sample stops at its first success, and the best point is kept, not the last. `published` is as strong
+    as the published code: its grid, every step on every sample, the last point.
     """
-    return unforeseen(Elastic(published_grid=published_grid), radius, steps, restarts, share=share)
+    threat = Elastic(published_grid=published_grid or published)
+    return unforeseen(threat, radius, steps, restarts, share=share, published=published)

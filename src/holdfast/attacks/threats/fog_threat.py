@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from holdfast.attacks.gradient import GradientAttack
-from holdfast.attacks.recipes.uar import KANG, LEVELS, unforeseen
+from holdfast.attacks.recipes.uar import KANG, LEVELS, StepsInRadii, share_of, unforeseen
 from holdfast.attacks.shapes import TINY, wide
 from holdfast.attacks.threat import Scene
 from holdfast.attacks.threats.latent import Latent
@@ -17,17 +19,20 @@ from holdfast.corruptions.plasma import plasma, side_for, stretched
 
 MARGIN = 16  # pixels of the plasma on every side that are not used
 DECAY = 2.0
+NEAR = 0.99  # of the highest clouds: from here on they are among the highest of a batch
 
 
 @dataclass(frozen=True, slots=True)
 class FogThreat(Latent):
     """Clouds of the radius in grey levels over the image, and every channel scaled by one over (maximum + radius).
 
-    The variable is the plasma's wibble. Only its shape counts: clouds are stretched to their full range.
+    The variable is the plasma's wibble. Only its shape counts: clouds are stretched to their full range. `published`:
+    two of the four points of a mean lie a cell too far, and the range is that of a batch of samples.
     """
 
     name: ClassVar[str] = "fog"
     change_at_zero: ClassVar[str] = "every channel is stretched so that its maximum is white"
+    published: bool = False
 
     def shape(self, images: Tensor) -> tuple[int, ...]:
         side = side_for(max(images.shape[2:]) + 2 * MARGIN)
@@ -37,15 +42,36 @@ class FogThreat(Latent):
         images = scene.images
         (height, width), side = images.shape[2:], variable.shape[-1]
         top, left = (side - height) // 2, (side - width) // 2
-        clouds = stretched(plasma(variable, decay=DECAY))[:, None, top : top + height, left : left + width]
+        clouds = self._clouds(scene, variable)[:, None, top : top + height, left : left + width]
         reach = wide(scene.radius / LEVELS, images)
         peak = images.amax(dim=(2, 3), keepdim=True)
         return (images + reach * clouds) / (peak + reach).clamp_min(TINY)
 
+    def size(self, scene: Scene, variable: Tensor) -> Tensor:
+        """As published the radius itself: clouds grow with it and not with the wibbles."""
+        return scene.radius if self.published else self.ball.norm(variable)
 
-@register("attack", "fog-attack", source=KANG, tags=("white box", "fog"))
+    def _clouds(self, scene: Scene, variable: Tensor) -> Tensor:
+        if not self.published:
+            return stretched(plasma(variable, decay=DECAY))
+        wibble = variable / wide(scene.radius, variable).clamp_min(TINY)
+        field = plasma(wibble, decay=DECAY, away=2)
+        peak = _peak(variable.shape[-1])
+        low, high = field.amin(dim=(1, 2), keepdim=True), field.amax(dim=(1, 2), keepdim=True)
+        # the range is that of a batch; clouds that reach its ends share in its gradient, as in the published code
+        low, high = torch.where(low < -NEAR * peak, low, -peak), torch.where(high > NEAR * peak, high, peak)
+        return (field - low) / (high - low)
+
+
+@functools.cache
+def _peak(side: int) -> float:
+    """The highest that published wibbles make a cloud; attacked, a batch of 50 comes within 1 % of it."""
+    return float(plasma(torch.ones(1, side, side), decay=DECAY, away=2).amax())
+
+
+@register("attack", "fog-attack", source=KANG, tags=("white box", "fog"), later=("published",))
 def fog_attack(
-    *, radius: float = 25.0, steps: int = 20, share: float | None = None, restarts: int = 1
+    *, radius: float = 25.0, steps: int = 20, share: float | None = None, restarts: int = 1, published: bool = False
 ) -> GradientAttack:
     """Sign steps on the wibbles of fractal fog of `radius` grey levels (of 255) over the image.
 
@@ -54,6 +80,9 @@ def fog_attack(
     Differs from the published code: clouds are stretched per sample, not over the batch; a point's mean takes its true
     neighbours (there two of the four are a cell too far); steps are a share of the range of a wibble (there they have
     the size of the radius in grey levels, so that every wibble jumps to an end); a map is large enough for every image
-    size; a sample stops at its first success, and the best point is kept, not the last.
+    size; a sample stops at its first success, and the best point is kept, not the last. `published` does all of this as
+    the published code does, but for the range of a batch, for which a fixed one stands in.
     """
-    return unforeseen(FogThreat(), radius, steps, restarts, share=share)
+    step = StepsInRadii(2 * share_of(steps, share)) if published else None
+    threat = FogThreat(published=published)
+    return unforeseen(threat, radius, steps, restarts, share=share, step=step, published=published)

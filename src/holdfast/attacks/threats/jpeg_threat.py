@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -12,7 +12,18 @@ from torch import Tensor
 
 from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.recipes.frank_wolfe import FrankWolfe
-from holdfast.attacks.recipes.uar import COLOUR, KANG, LEVELS, constant, need_grey_or_colour, unforeseen
+from holdfast.attacks.recipes.uar import (
+    COLOUR,
+    KANG,
+    LEVELS,
+    FarFirstPass,
+    constant,
+    need_grey_or_colour,
+    share_of,
+    unforeseen,
+)
+from holdfast.attacks.shapes import wide
+from holdfast.attacks.steps import Steepest
 from holdfast.attacks.threat import Props, Scene
 from holdfast.attacks.threats.balls import L1, L2, Linf
 from holdfast.attacks.threats.latent import Latent
@@ -65,10 +76,12 @@ class JpegThreat(Latent):
     """Half the variable is added to the coefficients of JPEG at quality 50, where 1 is a quantisation step.
 
     Nothing is rounded. Chroma has half the resolution; grey images have luma alone. An image whose sides are no
-    multiples of 16 (grey: 8) is continued by its last rows and columns, which are cut off again.
+    multiples of 16 (grey: 8) is continued by its last rows and columns, which are cut off again. `published`: a random
+    start is given times the radius, for `FarFirstPass`, and a projection goes onto the ball, then onto the box.
     """
 
     change_at_zero: ClassVar[str] = "colour images lose every other row and column of their chroma (4:2:0)"
+    published: bool = False
 
     @property
     def name(self) -> str:
@@ -81,10 +94,25 @@ class JpegThreat(Latent):
         need_grey_or_colour(images, "JPEG")
         return {}
 
+    def start(self, scene: Scene, noise: Noise, draw: Tensor, *, border: bool = False) -> Tensor:
+        spread = self.ball.spread(self.shape(scene.images), scene.radius, noise, draw, border=border)
+        return spread * wide(scene.radius, spread) if self.published else self.project(scene, spread)
+
+    def project(self, scene: Scene, variable: Tensor) -> Tensor:
+        cap = variable.new_full((), self.cap)
+        if self.published:
+            far = variable.new_full((), torch.inf)
+            return self.ball.nearest(variable, scene.radius, -far, far).clamp(-cap, cap)
+        return self.ball.nearest(variable, scene.radius, -cap, cap)
+
     def extreme(self, scene: Scene, gradient: Tensor) -> Tensor:
         """The variable of the set that lies farthest along the gradient."""
         cap = gradient.new_full((), self.cap)
         return self.ball.farthest(gradient, scene.radius, -cap, cap)
+
+    def extreme_from(self, scene: Scene, variable: Tensor, gradient: Tensor) -> Tensor:
+        """The same where a coefficient's room ends `cap` from the variable, not from zero, as published."""
+        return self.ball.farthest(gradient, scene.radius, -self.cap - variable, self.cap - variable)
 
     def render(self, scene: Scene, variable: Tensor) -> Tensor:
         images, layout = scene.images, BlockLayout.of(scene.images)
@@ -122,8 +150,11 @@ The unit is half a quantisation step at quality 50. {size}
 At radius 0 what is left of a colour image is that its chroma has half the resolution.
 Differs from the published code: {differs}
 images of any size are continued by their last rows and columns, and grey ones have luma alone;
-a sample stops at its first success, and the best point is kept, not the last.
+a sample stops at its first success, and the best point is kept, not the last. `published` is as strong as the
+published code: {published}.
 """
+EVERY_STEP = "every step on every sample, the last point"
+AS_PUBLISHED = f"its first pass, its projection, {EVERY_STEP}"
 SHARE = "`share` of the radius per step; none means 1 / √steps."
 
 
@@ -131,12 +162,20 @@ def register_jpeg(threat: JpegThreat, default: float, *, steps: str, allowed: st
     """Registers `jpeg-NORM` with steepest steps."""
 
     def jpeg(
-        *, radius: float = default, steps: int = 20, share: float | None = None, restarts: int = 1
+        *,
+        radius: float = default,
+        steps: int = 20,
+        share: float | None = None,
+        restarts: int = 1,
+        published: bool = False,
     ) -> GradientAttack:
-        return unforeseen(threat, radius, steps, restarts, share=share)
+        step = FarFirstPass(Steepest(share_of(steps, share))) if published else None
+        how = replace(threat, published=published)
+        return unforeseen(how, radius, steps, restarts, share=share, step=step, published=published)
 
-    jpeg.__doc__ = DOC.format(steps=steps, allowed=allowed, size=SHARE, radii=radii, differs=differs)
-    register("attack", threat.name, source=KANG, tags=("white box", threat.name))(jpeg)
+    words = {"size": SHARE, "radii": radii, "differs": differs, "published": AS_PUBLISHED}
+    jpeg.__doc__ = DOC.format(steps=steps, allowed=allowed, **words)
+    register("attack", threat.name, source=KANG, tags=("white box", threat.name), later=("published",))(jpeg)
 
 
 register_jpeg(
@@ -153,12 +192,15 @@ register_jpeg(
     steps="Normalised steps",
     allowed="all together may move by `radius` in Euclidean length, each by 2",
     radii="20 steps as in MultiRobustBench, which has no radii for it; those of the paper for CIFAR-10 are 0.25 to 8",
-    differs="the projection is onto ball ∩ box exactly;",
+    differs="the first pass looks at the start itself, not at its multiple by the radius, and the projection is onto "
+    "ball ∩ box exactly;",
 )
 
 
-def jpeg_l1(*, radius: float = 10.0, steps: int = 20, restarts: int = 1) -> GradientAttack:
-    return unforeseen(JpegThreat(L1(), CAP), radius, steps, restarts, step=FrankWolfe())
+def jpeg_l1(*, radius: float = 10.0, steps: int = 20, restarts: int = 1, published: bool = False) -> GradientAttack:
+    step = FarFirstPass(FrankWolfe(from_here=True)) if published else FrankWolfe()
+    threat = JpegThreat(L1(), CAP, published=published)
+    return unforeseen(threat, radius, steps, restarts, step=step, published=published)
 
 
 jpeg_l1.__doc__ = DOC.format(
@@ -166,6 +208,8 @@ jpeg_l1.__doc__ = DOC.format(
     allowed="their moves may add up to `radius`, each may move by 2",
     size="There is no step size.",
     radii="20 steps and radii of 1 to 20 as in MultiRobustBench",
-    differs="corners are those of the set (there a coefficient's room is measured from where it stands);",
+    differs="corners are those of the set (there a coefficient's room is measured from where it stands), the first "
+    "pass looks at the start itself, not at its multiple by the radius;",
+    published=f"its corners, its first pass, {EVERY_STEP}",
 )
-register("attack", "jpeg-l1", source=KANG, tags=("white box", "jpeg-l1"))(jpeg_l1)
+register("attack", "jpeg-l1", source=KANG, tags=("white box", "jpeg-l1"), later=("published",))(jpeg_l1)

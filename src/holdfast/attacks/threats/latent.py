@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from holdfast.attacks.threat import Props, Scene, Threat
+from holdfast.attacks.threat import Scene, Threat
 from holdfast.attacks.threats.balls import Ball, Linf
 from holdfast.core.noise import Noise
 
@@ -25,9 +25,6 @@ class Latent(Threat):
     def shape(self, images: Tensor) -> tuple[int, ...]:
         """The shape of one sample's variable."""
         raise NotImplementedError
-
-    def props(self, images: Tensor, noise: Noise, draw: Tensor) -> Props:  # noqa: ARG002
-        return {}
 
     def identity(self, scene: Scene) -> Tensor:
         return scene.images.new_zeros(len(scene), *self.shape(scene.images))

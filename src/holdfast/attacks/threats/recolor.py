@@ -11,8 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from holdfast.attacks.gradient import GradientAttack
-from holdfast.attacks.objectives import margin
-from holdfast.attacks.recipes.adam import Adam
+from holdfast.attacks.recipes.adam import adam_on_margin
 from holdfast.attacks.threat import Props, Scene
 from holdfast.attacks.threats.latent import Latent
 from holdfast.attacks.threats.smooth import Smoothness
@@ -28,8 +27,11 @@ TABLE = (16, 32, 32)  # colours along L, u and v
     "recolor",
     source="Laidlaw & Feizi 2019, arXiv:1906.00001, as in perceptual-advex (Laidlaw et al. 2021, arXiv:2006.12655)",
     tags=("white box", "recolour", "colour"),
+    later=("published",),
 )
-def recolor(*, radius: float = 0.06, steps: int = 20, rate: float | None = 0.001) -> GradientAttack:
+def recolor(
+    *, radius: float = 0.06, steps: int = 20, rate: float | None = 0.001, published: bool = False
+) -> GradientAttack:
     """Changes all colours by one smooth map of CIELUV that moves each by up to `radius`: Adam on the margin.
 
     The radius holds for L / 100, u / 200 and v / 200 alike. `steps` is 20 in perceptual-advex and MultiRobustBench, 100
@@ -39,10 +41,10 @@ def recolor(*, radius: float = 0.06, steps: int = 20, rate: float | None = 0.001
     Differs from the published code: colours outside the table (saturated reds and blues, in 8 % of CIFAR-10's images)
     move with their nearest neighbour inside and are not cut to the table's border, so that radius 0 changes nothing;
     valid colours are a matter of the image, which is cut to them, and not of the table, which there moves towards them
-    before the first step; a sample stops at its first success and the best map is kept, not the last.
+    before the first step; a sample stops at its first success and the best map is kept, not the last. `published` is as
+    strong as the published code: every step on every sample, the last map.
     """
-    penalty = Smoothness(0.0036)
-    return GradientAttack(Recolour(), margin, Adam.at(rate), steps, start="identity", penalty=penalty, radius=radius)
+    return adam_on_margin(Recolour(), Smoothness(0.0036), radius, steps, rate, published=published)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from holdfast.attacks.gradient import GradientAttack
-from holdfast.attacks.recipes.uar import COLOUR, KANG, constant, need_grey_or_colour, unforeseen
+from holdfast.attacks.recipes.uar import (
+    COLOUR,
+    KANG,
+    constant,
+    need_grey_or_colour,
+    share_of,
+    unforeseen,
+)
 from holdfast.attacks.shapes import TINY, wide
-from holdfast.attacks.threat import Props, Scene
+from holdfast.attacks.steps import Point, State
+from holdfast.attacks.threat import Props, Scene, Threat
 from holdfast.attacks.threats.balls import L1
 from holdfast.attacks.threats.latent import Latent
 from holdfast.core.noise import Noise
@@ -34,13 +42,15 @@ class SnowThreat(Latent):
     """Seven kinds of streaks on shifted lattices over the paled image; a flake is as bright as the radius, or less.
 
     The variable is each flake's brightness in [0, radius]; the mean over every 8 x 8 flakes of a kind is a fifth of the
-    radius at most.
+    radius at most. `published`: a block that spends more is dimmed as a whole, and only whole blocks are looked at;
+    that is `FlakeSteps`' work, and a projection changes nothing.
     """
 
     name: ClassVar[str] = "snow"
     change_at_zero: ClassVar[str] = (
         "the image is paled: a quarter of it gives way to 1.5 · luma + 0.5 where that is brighter"
     )
+    published: bool = False
 
     def shape(self, images: Tensor) -> tuple[int, ...]:
         return (KINDS, *(math.ceil(side / SPACING) for side in images.shape[2:]))
@@ -52,7 +62,8 @@ class SnowThreat(Latent):
     def start(self, scene: Scene, noise: Noise, draw: Tensor, *, border: bool = False) -> Tensor:  # noqa: ARG002
         """Many faint flakes and few bright ones; it spends about all there is, so there is nothing farther out."""
         brightness = (-noise.uniform("start", self.shape(scene.images), draw=draw) / BUDGET).exp()
-        return self.project(scene, brightness * wide(scene.radius, brightness))
+        brightness = brightness * wide(scene.radius, brightness)
+        return brightness if self.published else self.project(scene, brightness)
 
     def render(self, scene: Scene, variable: Tensor) -> Tensor:
         n, kinds, down, across = variable.shape
@@ -68,6 +79,8 @@ class SnowThreat(Latent):
         return (paled(scene.images) + fallen).clamp(0.0, 1.0)
 
     def project(self, scene: Scene, variable: Tensor) -> Tensor:
+        if self.published:
+            return variable
         blocks = _blocks(variable)
         radius = scene.radius.view(-1, 1, 1).expand(blocks.shape[:3]).reshape(-1)
         limit = BUDGET * _blocks(torch.ones_like(variable)).sum(dim=-1).flatten() * radius
@@ -75,11 +88,48 @@ class SnowThreat(Latent):
         inside = L1().nearest(flat, limit, flat.new_zeros(()), radius[:, None])
         return _joined(inside.view_as(blocks), variable)
 
-    def size(self, scene: Scene, variable: Tensor) -> Tensor:  # noqa: ARG002
-        """The smallest radius whose set holds the variable."""
+    def dimmed(self, scene: Scene, variable: Tensor) -> Tensor:
+        """Flakes in their range, and every whole block that spends more than its budget dimmed to it."""
+        radius = wide(scene.radius, variable)
+        variable = variable.clamp_min(0.0).minimum(radius)
+        rows, columns = (side // BLOCK * BLOCK for side in variable.shape[2:])
+        if rows and columns:
+            whole = variable[:, :, :rows, :columns]
+            mean = F.avg_pool2d(whole, BLOCK)
+            share = BUDGET * radius / mean.maximum(BUDGET * radius).clamp_min(TINY)
+            variable = variable.clone()
+            variable[:, :, :rows, :columns] = whole * share.repeat_interleave(BLOCK, 2).repeat_interleave(BLOCK, 3)
+        return variable
+
+    def size(self, scene: Scene, variable: Tensor) -> Tensor:
+        """The smallest radius whose set holds the variable; as published, whose set has no such order, the radius."""
+        if self.published:
+            return scene.radius
         full = _blocks(torch.ones_like(variable)).sum(dim=-1)
         mean = (_blocks(variable.abs()).sum(dim=-1) / full).flatten(1).amax(dim=1)
         return torch.maximum(variable.flatten(1).abs().amax(dim=1), mean / BUDGET)
+
+
+@dataclass(frozen=True, slots=True)
+class FlakeSteps:
+    """Sign steps of `share` · radius times the range of a flake, as published: flakes are dimmed one step late.
+
+    A gradient is taken where a step ended, and so does the last image end; the next step starts from the dimmed flakes.
+    """
+
+    strays: ClassVar[bool] = False
+    share: float
+
+    def fresh(self, threat: Threat, scene: Scene, variable: Tensor) -> State:  # noqa: ARG002
+        return {"dimmed": variable.clone()}
+
+    def advance(self, point: Point, state: State) -> Tensor:
+        assert isinstance(point.threat, SnowThreat)
+        # brightness is an even power: a flake below zero has the sign of its gradient turned round
+        sign = (point.gradient * point.variable.sign()).sign()
+        moved = state["dimmed"] + wide(self.share * point.scene.radius.square(), sign) * sign
+        state["dimmed"] = point.threat.dimmed(point.scene, moved)
+        return moved
 
 
 def paled(images: Tensor) -> Tensor:
@@ -140,9 +190,9 @@ def _joined(blocks: Tensor, like: Tensor) -> Tensor:
     return split.transpose(3, 4).flatten(4).flatten(2, 3)[:, :, :height, :width]
 
 
-@register("attack", "snow-attack", source=KANG, tags=("white box", "snow"))
+@register("attack", "snow-attack", source=KANG, tags=("white box", "snow"), later=("published",))
 def snow_attack(
-    *, radius: float = 0.05, steps: int = 20, share: float | None = None, restarts: int = 1
+    *, radius: float = 0.05, steps: int = 20, share: float | None = None, restarts: int = 1, published: bool = False
 ) -> GradientAttack:
     """Sign steps on the brightness of falling flakes, each worth up to `radius` along its streak, over a paled image.
 
@@ -151,6 +201,9 @@ def snow_attack(
     Differs from the published code: streaks are drawn per sample, not per batch; the budget is kept by the nearest
     point, at every step and in partial blocks (there by rescaling, not after the last step, and only where there are at
     least 8 x 8 flakes); steps are a share of a flake's range (there of the radius, so that at these radii flakes hardly
-    move); a sample stops at its first success, and the best point is kept, not the last.
+    move); a sample stops at its first success, and the best point is kept, not the last. `published` does all of this
+    as the published code does, but for streaks per sample.
     """
-    return unforeseen(SnowThreat(), radius, steps, restarts, share=share)
+    step = FlakeSteps(share_of(steps, share)) if published else None
+    threat = SnowThreat(published=published)
+    return unforeseen(threat, radius, steps, restarts, share=share, step=step, published=published)

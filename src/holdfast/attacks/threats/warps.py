@@ -37,7 +37,6 @@ def warped(images: Tensor, change: Tensor) -> Tensor:
     return sampled(images, torch.stack([across / depth, down / depth], dim=1))
 
 
-BOTH_WAYS = "the random start lies on both sides of the identity, not on one; "
 PIXELS = "The matrix acts on pixels counted from the first, as in the source, which has 32 × 32 of them."
 
 register_whole_image(
@@ -46,7 +45,7 @@ register_whole_image(
     0.05,
     summary="Warps the image by an affine map whose six numbers may each move by `radius`.",
     units=PIXELS,
-    start=BOTH_WAYS,
+    published_start_above=True,
 )
 register_whole_image(
     "perspective",
@@ -54,5 +53,5 @@ register_whole_image(
     0.001,
     summary="Tilts the image by a perspective map whose eight numbers may each move by `radius`.",
     units=PIXELS,
-    start=BOTH_WAYS,
+    published_start_above=True,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -24,6 +24,7 @@ DOC = """{summary}
 
 Projected gradient ascent with sign steps of 2 · radius / (steps - 2) on the cross-entropy, from a random start. {units}
 Differs from the published code: {start}a sample stops at its first success, and the best point is kept, not the last.
+With `published` every sample takes every step, and the last point is scored.
 """
 
 
@@ -31,13 +32,15 @@ Differs from the published code: {start}a sample stops at its first success, and
 class WholeImage(Latent):
     """Numbers that each may move by the radius, and a renderer: images and one row of numbers per sample → images.
 
-    Zero changes nothing. `grows`: the numbers may not be negative. `colour`: the renderer needs red, green and blue.
+    Zero changes nothing. `grows`: the numbers may not be negative; `starts_above`: at the start. `colour`: the renderer
+    needs red, green and blue.
     """
 
     name: str
     numbers: int
     renderer: Callable[[Tensor, Tensor], Tensor]
     grows: bool = False
+    starts_above: bool = False
     colour: bool = False
 
     def props(self, images: Tensor, noise: Noise, draw: Tensor) -> Props:  # noqa: ARG002
@@ -50,7 +53,7 @@ class WholeImage(Latent):
 
     def start(self, scene: Scene, noise: Noise, draw: Tensor, *, border: bool = False) -> Tensor:
         spread = self.ball.spread((self.numbers,), scene.radius, noise, draw, border=border)
-        return self.project(scene, spread.abs() if self.grows else spread)
+        return self.project(scene, spread.abs() if self.grows or self.starts_above else spread)
 
     def project(self, scene: Scene, variable: Tensor) -> Tensor:
         far = variable.new_full((), torch.inf)
@@ -61,17 +64,25 @@ class WholeImage(Latent):
 
 
 def register_whole_image(
-    name: str, threat: WholeImage, default: float, *, summary: str, units: str, start: str = ""
+    name: str, threat: WholeImage, default: float, *, summary: str, units: str, published_start_above: bool = False
 ) -> None:
     """Registers the attack that changes these numbers, with a radius from the middle of the published grid."""
 
-    def whole_image(*, radius: float = default, steps: int = 20, restarts: int = 1) -> GradientAttack:
+    def whole_image(
+        *, radius: float = default, steps: int = 20, restarts: int = 1, published: bool = False
+    ) -> GradientAttack:
         step = Steepest(2.0 / max(steps - 2, 1))
-        return GradientAttack(threat, cross_entropy, step, steps, restarts, radius=radius)
+        return GradientAttack(
+            *(replace(threat, starts_above=published and published_start_above), cross_entropy, step, steps, restarts),
+            keep="last" if published else "strongest",
+            stop_when_broken=not published,
+            radius=radius,
+        )
 
+    start = "the random start lies on both sides of the identity, not on one; " if published_start_above else ""
     whole_image.__doc__ = DOC.format(summary=summary, units=units, start=start)
     tags = ("white box", threat.name, "colour") if threat.colour else ("white box", threat.name)
-    register("attack", name, source=DAI, tags=tags)(whole_image)
+    register("attack", name, source=DAI, tags=tags, later=("published",))(whole_image)
 
 
 def needs_colour(images: Tensor, what: str) -> None:

@@ -24,10 +24,12 @@ from holdfast.core.refs import Ref, Run, Scenario
 from holdfast.core.types import Classifier
 from holdfast.engine.device import Width, full_precision, pick_device
 from holdfast.engine.evaluate import Evaluation
-from holdfast.engine.jobs import ModelLoader, RunOptions, as_holdfast_error, find_rows
+from holdfast.engine.jobs import ModelLoader, RunOptions, as_holdfast_error
+from holdfast.engine.ledger import Marks, marks
 from holdfast.engine.plan import expected
 from holdfast.engine.ray.tasks import RunHandle, RunRequest
 from holdfast.engine.shards import shards_ahead
+from holdfast.engine.stored_rows import find_rows
 from holdfast.engine.watch import Expected, Watcher
 from holdfast.models.classifier import TorchClassifier, borrowed
 from holdfast.store import Store
@@ -71,9 +73,9 @@ class Begun(NamedTuple):
 
 
 class ShardsMeasured(NamedTuple):
-    """Which samples are right, shard by shard."""
+    """The marks of samples, right or wrong, shard by shard."""
 
-    shards: tuple[tuple[range, NDArray[np.bool_]], ...]
+    shards: tuple[tuple[range, Marks], ...]
     seconds: float
 
 
@@ -208,7 +210,7 @@ class Actor:
         stored = self._stored(handle.run) if retried else {}
         ids = {span: evaluation.order[span.start : span.stop] for span in shards}
         left = [span for span in shards if not all(name in stored for name in ids[span])]
-        correct = {span: np.array([stored[name] for name in ids[span]]) for span in shards if span not in left}
+        correct = {span: np.array([stored[name] for name in ids[span]], np.int8) for span in shards if span not in left}
         seconds = 0.0
         index = [evaluation.job.order[span.start : span.stop] for span in left]
         with contextlib.closing(shards_ahead(evaluation.job.dataset, index)) as read:
@@ -219,7 +221,7 @@ class Actor:
                 self.store.add_part(rows)
                 evaluation.drop_states()
                 seconds += rows.footer.seconds
-                correct[span] = np.asarray(rows.correct)
+                correct[span] = marks(rows)
         return ShardsMeasured(tuple(correct.items()), seconds)
 
     @replying
@@ -283,10 +285,10 @@ class Actor:
         while len(self.evaluations) > MOST_OPEN:
             del self.evaluations[next(iter(self.evaluations))]
 
-    def _stored(self, run: Run) -> dict[str, bool]:
-        """Which samples of a run the store holds in parts, and whether they are right."""
+    def _stored(self, run: Run) -> dict[str, int]:
+        """Which samples of a run the store holds in parts, with their marks."""
         parts = self.store.parts(run.key)
-        return {name: right for rows in parts for name, right in zip(rows.ids, rows.correct.tolist(), strict=True)}
+        return {name: right for rows in parts for name, right in zip(rows.ids, marks(rows).tolist(), strict=True)}
 
     def _warned(self, message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
         if issubclass(category, HoldfastWarning):

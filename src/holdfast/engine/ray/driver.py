@@ -21,10 +21,11 @@ import holdfast
 from holdfast.core.errors import Absent, HoldfastError, Misuse
 from holdfast.core.refs import Ref, Run, Scenario
 from holdfast.core.types import Classifier, Score
-from holdfast.engine.evaluate import KEEP_EVERY, Outcome
+from holdfast.engine.evaluate import KEEP_EVERY
 from holdfast.engine.jobs import RunOptions
 from holdfast.engine.ledger import Ledger
 from holdfast.engine.order import evenly
+from holdfast.engine.outcomes import Outcome
 from holdfast.engine.pieces import standing
 from holdfast.engine.ray.actor import Actor, Begun, Ended, JobContext, Reply, ShardsMeasured
 from holdfast.engine.ray.cluster import (
@@ -260,7 +261,7 @@ class Driver:
             assert isinstance(result, Ended), f"an actor replied {result}"
             self._ended(run, result)
 
-    def _show(self, run: Run, samples: int, kept: int, known: int, score: Score) -> None:
+    def _show(self, run: Run, samples: int, kept: int, known: int, score: Score | None) -> None:
         """A run that began, with what was measured since."""
         self.watcher.began(run, samples, kept)
         if known > kept:

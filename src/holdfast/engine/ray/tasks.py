@@ -13,12 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from holdfast.core.refs import Ref, Run, Scenario
 from holdfast.core.types import Flag
-from holdfast.engine.ledger import Ledger
+from holdfast.engine.ledger import Ledger, Marks
 
 TASK_SECONDS = 2.0  # a task has as many quick shards as take about this long
 
@@ -90,7 +87,7 @@ class RunProgress:
     def begun(self, handle: RunHandle, ledger: Ledger, shards: Iterable[range], pace: float) -> None:
         self.handle, self.ledger, self.waiting, self.pace = handle, ledger, deque(shards), pace
 
-    def measured(self, shards: Iterable[tuple[range, NDArray[np.bool_]]], seconds: float) -> int:
+    def measured(self, shards: Iterable[tuple[range, Marks]], seconds: float) -> int:
         """Enters which samples of these shards are right; how many samples became known by it."""
         before, count = self.ledger.known, 0
         for span, correct in shards:

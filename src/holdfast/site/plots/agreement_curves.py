@@ -1,18 +1,23 @@
-"""Posterior agreement and attack failure rates as more of a set is changed, and as the attack grows."""
+"""Posterior agreement, β, failure rates and confidence as more of a set is changed, and as the attack grows.
+
+A curve takes seconds to compute and depends on two runs alone, whose rows never change: it is kept in the store's
+folder `derived`, which may be deleted at any time.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.refs import digest
 from holdfast.core.suites import Suite
 from holdfast.core.types import Score
 from holdfast.metrics.along_ratios import (
-    ADVERSARIAL_RATIOS,
-    SHIFT_RATIOS,
     RatioPoint,
     over_adversarial_ratio,
     over_shift_ratio,
@@ -23,7 +28,8 @@ from holdfast.store.footer import Footer
 from holdfast.store.store import Store
 
 RESAMPLES = 200
-MOST = 600_000  # samples x ratios: about 15 s on one core
+FOLDER = "derived/agreement"
+VERSION = 1  # of what a kept curve holds
 
 
 class ChangedRun(NamedTuple):
@@ -32,24 +38,12 @@ class ChangedRun(NamedTuple):
     reference: Footer
     changed: Footer
 
-    @property
-    def ratios(self) -> tuple[float, ...]:
-        return ADVERSARIAL_RATIOS if self.changed.is_attacked else SHIFT_RATIOS
-
 
 @board_plot(order=5)
 def agreement_plot(inputs: PlotInputs) -> Plot | None:
     """Curves over ratio and radius of models measured here; None without rows that keep all logits."""
-    curves, spent, left = [], 0, 0
-    for change in _changes(inputs.points, inputs.suite):
-        cost = change.changed.n * len(change.ratios)
-        if spent + cost > MOST:
-            left += 1
-            continue
-        made = _curve(_StoreKey(inputs.store), change)
-        if made is not None:
-            curves.append(made)
-            spent += cost
+    made = [_curve(_StoreKey(inputs.store), change) for change in _changes(inputs.points, inputs.suite)]
+    curves = [curve for curve in made if curve is not None]
     if not curves:
         return None
     return Plot(
@@ -58,8 +52,10 @@ def agreement_plot(inputs: PlotInputs) -> Plot | None:
         "Posterior agreement and attack failure",
         "Posterior agreement (PA, in nats, at most ln of the number of classes) says how much the answers before and "
         "after a change have in common, confidence included. AFR_T is accuracy on the changed set, AFR_P the share of "
-        "predictions that stay. Over a ratio, the samples with the smallest perturbation are changed first.",
-        {"curves": curves, "left": left},
+        "predictions that stay. β is the inverse temperature at which PA is taken: small where the model is sure of "
+        "answers that do not last. Confidence is that in right answers before the change, and in the wrong ones after "
+        "it. Over a ratio, the samples with the smallest perturbation are changed first.",
+        {"curves": curves},
     )
 
 
@@ -102,31 +98,55 @@ def _is_attack(runs: dict[str, Footer], home: str) -> bool:
     return footer.dataset == home and kinds == [("attack", False)]
 
 
-@lru_cache(maxsize=512)
-def _points(rows: _StoreKey, reference: str, changed: str, is_attack: bool) -> tuple[RatioPoint, ...] | None:
-    before, after = rows.store.read(reference), rows.store.read(changed)
-    along = over_adversarial_ratio if is_attack else over_shift_ratio
+class _RunPair(NamedTuple):
+    """Two runs by keys and digests, and whether the second is attacked: all that a curve depends on."""
+
+    reference: str
+    reference_digest: str
+    changed: str
+    changed_digest: str
+    is_attack: bool
+
+    @property
+    def name(self) -> str:
+        """Names the file of the curve."""
+        return f"{FOLDER}/{digest([VERSION, RESAMPLES, *self])}.json"
+
+
+@lru_cache(maxsize=4096)
+def _values(rows: _StoreKey, pair: _RunPair) -> dict[str, list[object]] | None:
+    """The curve of two runs, as the store has kept it or computed and then kept; None where there is none."""
+    files = rows.store.files
     try:
-        return tuple(along(before, after, resamples=RESAMPLES))
+        kept = json.loads(files.read(pair.name)) if files.exists(pair.name) else None
+    except (HoldfastError, OSError, ValueError):
+        kept = None  # it is made again
+    if isinstance(kept, dict) and set(kept) == set(MEASURES) and len({len(each) for each in kept.values()}) == 1:
+        return kept
+    before, after = rows.store.read(pair.reference), rows.store.read(pair.changed)
+    along = over_adversarial_ratio if pair.is_attack else over_shift_ratio
+    try:
+        points = along(before, after, resamples=RESAMPLES)
     except HoldfastError:
         return None  # other samples, no sizes, or not all logits: nothing to draw
+    made = {name: [value(point) for point in points] for name, value in MEASURES.items()}
+    with contextlib.suppress(HoldfastError, OSError):  # a store that cannot be written to is read all the same
+        files.write(pair.name, json.dumps(made).encode())
+    return made
 
 
 def _curve(rows: _StoreKey, change: ChangedRun) -> dict[str, object] | None:
-    made = _points(rows, change.reference.key, change.changed.key, change.changed.is_attacked)
+    before, footer = change
+    made = _values(rows, _RunPair(before.key, before.digest, footer.key, footer.digest, footer.is_attacked))
     if made is None:
         return None
-    footer = change.changed
     record: dict[str, object] = {
         "model": footer.model,
         "scenario": footer.scenario,
         "over": "adversarial ratio" if footer.is_attacked else "shift ratio",
         "n": footer.n,
         "most": json_number(math.log(footer.card.classes)),
-        "ratios": [point.ratio for point in made],
-        "agreement": [_bounds(point.agreement.score) for point in made],
-        "afr_t": [_bounds(point.afr_t) for point in made],
-        "afr_p": [_bounds(point.afr_p) for point in made],
+        **made,
     }
     radius = footer.changes[-1].args.get("radius") if footer.changes else None
     if footer.is_attacked and isinstance(radius, int | float):
@@ -136,3 +156,14 @@ def _curve(rows: _StoreKey, change: ChangedRun) -> dict[str, object] | None:
 
 def _bounds(score: Score) -> list[float | None]:
     return [json_number(score.value), json_number(score.low), json_number(score.high)]
+
+
+MEASURES: dict[str, Callable[[RatioPoint], object]] = {
+    "ratios": lambda point: point.ratio,
+    "agreement": lambda point: _bounds(point.agreement.score),
+    "beta": lambda point: _bounds(point.agreement.beta),
+    "afr_t": lambda point: _bounds(point.afr_t),
+    "afr_p": lambda point: _bounds(point.afr_p),
+    "before": lambda point: _bounds(point.confidence.before),
+    "after": lambda point: _bounds(point.confidence.after),
+}

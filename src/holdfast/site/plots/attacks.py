@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from holdfast.boards.column_scores import BEST, published_training, strengths_of
+from holdfast.boards.column_scores import BEST, best_known, published_training, strengths_of
 from holdfast.boards.entries import Board, BoardEntry
 from holdfast.boards.suite_board import tables_of
 from holdfast.core.errors import HoldfastError
@@ -63,14 +63,14 @@ def attacks_plot(inputs: PlotInputs) -> Plot | None:
     if not columns:
         return None
     ranked = {name for column in columns for term in column.settings for name in term}
-    table = _battery(suite, store)
-    best = {} if table is None else _cells(table, BEST)
+    table, known = _battery(suite, store), best_known(suite, store)
+    best = {} if known is None else _cells(known, BEST)
     sweeps = list(_sweeps(points, suite))
     chosen = _attacks(best, sweeps)
     models = _once(shown, [*_measured(points, sweeps, store), *_listed(table)])
     data: dict[str, object] = {
         "near": NEAR,
-        "missing": _missing(shown, table, models),
+        "missing": _missing(shown, bool(best), models),
         "clean": json_number(best.get(CLEAN, math.nan), EXACT),
         "attacks": [
             {
@@ -195,14 +195,15 @@ def _along(attack: AttackStrengths, cells: Mapping[Strength, float]) -> list[flo
     return json_numbers([cells.get(Strength(attack.name, strength), math.nan) for strength in attack.strengths], EXACT)
 
 
-def _missing(shown: Board, table: Table | None, models: Sequence[AttackedModel]) -> str:
+def _missing(shown: Board, has_best: bool, models: Sequence[AttackedModel]) -> str:
     """What cannot be shown, and how to get it."""
-    if table is None:
-        return (
-            "Ratios need the accuracy of models trained on each attack. The paper prints scores, not the accuracies "
-            "they are made of; the benchmark publishes those as def_accs.json and ata_accs.json: "
-            "`holdfast import multirobustbench FOLDER` brings them in."
-        )
+    if not has_best:
+        return f"Ratios need the accuracy of models trained on each attack: a table with a row `{BEST}`."
     there = {model.name for model in models}
     without = sum(entry.model not in there for entry in shown.entries)
-    return f"{without} entries of the board are not here: their accuracies are not known one by one." if without else ""
+    if not without:
+        return ""
+    return (
+        f"{without} entries of the board are not here: their scores are published, and the accuracies behind them come "
+        "with the benchmark's files: `holdfast import multirobustbench FOLDER`."
+    )

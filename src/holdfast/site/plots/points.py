@@ -30,7 +30,7 @@ BEYOND = "effective-robustness"
 LONG_FACT = 40
 COLOURS = (2, 12)  # how many different values a fact may have for colours to tell them apart
 NOTHING = Score(math.nan, math.nan, math.nan, 0)
-SETTINGS, SCENARIOS, BOARD = "settings", "scenarios", "board"
+SETTINGS, SCENARIOS, BOARD, DETAILS = "settings", "scenarios", "board", "details"
 
 
 class Bounds(NamedTuple):
@@ -109,7 +109,7 @@ def points_of(suite: Suite, shown: Board, store: Store) -> BoardPoints:
         for setting, scenario in zip(part.settings, part.scenarios, strict=bool(part.settings))
     }
     home = stored_scenarios(store, [suite.dataset])[suite.dataset]
-    axes = [_column_axis(column, entries, suite, home) for column in shown.columns if column.unit in SHARES]
+    axes = [_column_axis(column, entries, suite, home) for column in shown.every_column if column.unit in SHARES]
     tables = list(_tables(suite, store))
     axes += _settings_axes(entries, tables, same, taken={name for axis in axes for name in axis.names})
     axes += _scenario_axes(entries, measured, axes)
@@ -132,16 +132,16 @@ def _lines(suite: Suite, shown: Board, store: Store) -> list[Line]:
 
 
 def _column_axis(column: Column, entries: Sequence[BoardEntry], suite: Suite, home: str) -> ScoreAxis:
-    cells = [entry.cells[column.name] for entry in entries]
+    cells = [entry.cell(column.name) for entry in entries]
     scores = [NOTHING if cell.score is None else cell.score for cell in cells]
     value, low, high = (np.array([getattr(score, part) for score in scores]) for part in ("value", "low", "high"))
     alone = [terms[0][0] for terms in (column.scenarios, column.settings) if len(terms) == 1 == len(terms[0])]
     stands_for = set() if column.score else set(alone)
     return ScoreAxis(
         column.title or column.name,
-        BOARD,
+        DETAILS if column.detail else BOARD,
         frozenset({column.name, *stands_for}),
-        column.name.startswith("id-") or home in alone or column.name in reference_columns(suite),
+        _is_reference(column.name) or home in alone or column.name in reference_columns(suite),
         value,
         np.array([score.n for score in scores], dtype=np.int64),
         Bounds(low, high),
@@ -208,7 +208,7 @@ def _scenario_axes(
                 scenario, SCENARIOS, frozenset({scenario}), False, values, counts
             )
         is_known = math.isfinite(axis.values[index[line.footer.model]])
-        if axis.group != BOARD and not (is_known and line.footer.is_partial):
+        if axis.group not in (BOARD, DETAILS) and not (is_known and line.footer.is_partial):
             axis.values[index[line.footer.model]] = line.accuracy.value
             axis.counts[index[line.footer.model]] = line.accuracy.n
     return list(made.values())

@@ -31,8 +31,8 @@ def scatter_plot(inputs: PlotInputs) -> Plot | None:
     data: dict[str, object] = {
         **points.record(),
         "fitted": [int(one) for one in fitted],
-        "levels": levels(int(fitted.sum())),
-        "weak": weak(int(fitted.sum()), 1),
+        "levels": levels(len(points)),
+        "weak": weak(len(points), 1),
         "space": suite.space,
         "lines": [line_record(points, pair, fitted) for pair in pairs(points, suite, shown.sort)],
     }
@@ -64,5 +64,5 @@ def plane_plot(inputs: PlotInputs) -> Plot | None:
         "A score against two references",
         "With two references models lie near a plane. One that looks robust against a single reference may lie in the "
         "plane once both are accounted for (multi-ID effective robustness, arXiv:2302.01381). Drag to turn it.",
-        {"points": SCATTER, "space": "logit", "weak": weak(int(fitted.sum()), 2), "planes": kept},
+        {"points": SCATTER, "space": "logit", "weak": weak(len(points), 2), "planes": kept},
     )

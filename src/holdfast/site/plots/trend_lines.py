@@ -44,7 +44,8 @@ class AxisTriple(NamedTuple):
 def fitted_models(points: BoardPoints, suite: Suite) -> NDArray[np.bool_]:
     """The models that a line goes through: those of others, so that one's own are placed and not fitted.
 
-    The suite's `fit` and `leave_out` choose among them. With fewer than three models of others, all are fitted on.
+    The suite's `fit` and `leave_out` choose among them. With fewer than three models of others, all are fitted on; so
+    are all that have two scores which fewer than three of these have.
     """
     every = np.ones(len(points), dtype=bool)
     others = np.array([set(entry.every_origin) != {MEASURED} for entry in points.entries], dtype=bool)
@@ -106,10 +107,11 @@ def reference_of(points: BoardPoints, y: int) -> int | None:
 def line_record(points: BoardPoints, pair: AxisPair, fitted: NDArray[np.bool_]) -> dict[str, object]:
     """The line of a pair in every space, with its band over models; a space without a line is left out."""
     made: dict[str, object] = {"x": pair.x, "y": pair.y}
+    through_all = not fitted.all() and is_through_all([points.axes[pair.x], points.axes[pair.y]], fitted)
     for name, space in SPACES.items():
         line = _fit([points.axes[pair.x]], points.axes[pair.y], fitted, space)
         if line is not None:
-            made[name] = _line(line)
+            made[name] = _line(line) | ({"all": True} if through_all else {})
     return made
 
 
@@ -142,6 +144,8 @@ def weak(models: int, k: int) -> list[float | None]:
 
 def _fit(x: Sequence[ScoreAxis], y: ScoreAxis, fitted: NDArray[np.bool_], space: Space) -> Fit | None:
     every = (*x, y)
+    if is_through_all(every, fitted):
+        fitted = np.ones_like(fitted)
     values = np.stack([axis.values[fitted] for axis in every], axis=1)
     values = np.where((values < 0) | (values > 1), np.nan, values)
     names = tuple(map(str, range(len(every))))
@@ -152,6 +156,12 @@ def _fit(x: Sequence[ScoreAxis], y: ScoreAxis, fitted: NDArray[np.bool_], space:
     except HoldfastError:
         return None
     return made if made.n >= len(every) + 1 else None  # through fewer points any line is exact
+
+
+def is_through_all(axes: Sequence[ScoreAxis], fitted: NDArray[np.bool_]) -> bool:
+    """Whether fewer than three of the models to fit on have the scores, so that a line goes through all that do."""
+    known = np.isfinite(np.stack([axis.values for axis in axes])).all(axis=0)
+    return int((known & fitted).sum()) < 3
 
 
 def _line(line: Fit) -> dict[str, object]:

@@ -73,10 +73,11 @@
     return button;
   };
 
+  const caveatsOfRanks = data.columns.find((column) => column.name === data.sort)?.caveats ?? [];
   const scoreColumn = (column, i) => ({
     title: "", field: `c${i}`, width: isNarrow ? 138 : 158, sorter: "number", sorterParams: empty,
     cssClass: column.name === data.sort ? "ranks" : "", headerSortStartingDir: column.better === "lower" ? "asc" : "desc",
-    titleFormatter: titled(column.title + ({ percent: ", %", points: ", points", nats: ", nats" }[column.unit] ?? ""), column.about),
+    titleFormatter: titled(column.title + (column.caveats.length ? " *" : "") + ({ percent: ", %", points: ", points", nats: ", nats" }[column.unit] ?? ""), column.about),
     formatter: scoreCell(i),
   });
 
@@ -92,7 +93,7 @@
   const has = (test) => rows.some(test);
   const columns = [
     { title: "", field: "rank", frozen: true, width: isNarrow ? 46 : 58, sorter: "number", sorterParams: empty, hozAlign: "right",
-      titleFormatter: titled("#", "place by the score that ranks the board"), formatter: (cell) => node("span", { class: "num-cell" }, cell.getValue() === null ? "–" : String(cell.getValue())) },
+      titleFormatter: titled(caveatsOfRanks.length ? "# *" : "#", ["place by the score that ranks the board", ...caveatsOfRanks].join("; ")), formatter: (cell) => node("span", { class: "num-cell" }, cell.getValue() === null ? "–" : String(cell.getValue())) },
     { title: "", field: "model", frozen: true, width: isNarrow ? 142 : 250, sorter: "string", titleFormatter: titled("Model", "sort by name"), formatter: modelCell },
     ...order.map((i) => scoreColumn(data.columns[i], i)),
     { title: "", field: "n", width: 96, sorter: "number", sorterParams: empty, headerSortStartingDir: "desc", visible: has((row) => row.n !== null),
@@ -127,6 +128,26 @@
   data.facts.forEach((name, i) => {
     if (["architecture", "type", "trained_on", "threat", "extra_data", "training"].includes(name)) choice(name.replaceAll("_", " "), name, (row) => row[`f${i}`]);
   });
+  // places by any score: as the board has them, or counted again here
+  const official = new Map(rows.map((flat) => [flat.id, flat.rank]));
+  const byName = (one, other) => one.model < other.model ? -1 : one.model > other.model ? 1 : 0;
+  const rankBy = async (i) => {
+    const column = data.columns[i], sign = column.better === "lower" ? 1 : -1;
+    const scored = rows.filter((flat) => flat[`c${i}`] !== null).sort(byName).sort((one, other) => sign * (one[`c${i}`] - other[`c${i}`]));
+    for (const flat of rows) flat.rank = i === ranking ? official.get(flat.id) : null;
+    if (i !== ranking) scored.forEach((flat, place) => { flat.rank = place + 1; });
+    await table.replaceData(rows);
+    table.setSort("rank", "asc");
+    holder.dataset.ranked = column.name;
+  };
+  const byScore = node("select", { id: "rank-by" });
+  const rankable = () => {
+    byScore.replaceChildren(...data.columns.map((column, i) => [column, i]).filter(([column]) => column.better).map(([column, i]) => node("option", { value: i, selected: String(i) === byScore.dataset.chosen }, column.title)));
+  };
+  byScore.dataset.chosen = String(ranking);
+  rankable();
+  byScore.addEventListener("change", () => { byScore.dataset.chosen = byScore.value; return rankBy(Number(byScore.value)); });
+  if (byScore.options.length > 1 || data.details.length) document.getElementById("facts").append(node("label", {}, "Rank by", byScore));
   if (data.details.length) {
     const more = node("select", { id: "more" }, node("option", { value: "" }, "choose …"), ...data.details.map((column) => node("option", { value: column.name, title: column.about }, column.title)));
     more.addEventListener("change", async () => {
@@ -139,6 +160,7 @@
         flat[`c${i}`] = flat.row.cells[i].value ?? null;
       }
       scales[i] = scale(column, i);
+      rankable();
       await table.addColumn(scoreColumn(column, i), false, `c${order[0]}`);
       more.value = "";
     });
@@ -185,7 +207,7 @@
     }
     return loads.get(place);
   };
-  const pairs = (all) => node("dl", { class: "facts" }, ...all.filter(([, value]) => value).flatMap(([name, value]) => [node("dt", {}, name), node("dd", {}, value)]));
+  const pairs = (all) => node("dl", { class: "facts" }, ...all.filter(([, value]) => value).flatMap(([name, value]) => [node("dt", {}, name), node("dd", {}, /^https:\/\/\S+$/.test(value) ? node("a", { href: value, rel: "noreferrer" }, value) : value)]));
   const source = (cell) => {
     if (cell.source === undefined) return null;
     const [text, link] = data.sources[cell.source];

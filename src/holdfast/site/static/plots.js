@@ -311,7 +311,7 @@
   }
   const sourceOf = (data, axis, i) => data.sources[axis.source ? axis.source[i] : data.source[i]] ?? "";
 
-  const GROUP = { board: "Scores of the board", settings: "Settings of published results", scenarios: "Scenarios measured here" };
+  const GROUP = { board: "Scores of the board", details: "Details of the board", settings: "Settings of published results", scenarios: "Scenarios measured here" };
   const axisOptions = (data) => data.axes.map((axis, i) => [i, axis.title, GROUP[axis.group]]);
   const colourOptions = (data) => [["origin", "where it comes from"], ...Object.keys(data.facts).map((name) => [name, name.replaceAll("_", " ")])];
   function groupsOf(data, fact, kept) {
@@ -332,20 +332,22 @@
     const made = data.lines.find((one) => one.x === x && one.y === y);
     if (made) return made[space] ?? null;
     const { forward, inverse } = SPACES[space];
-    const kept = data.fitted.flatMap((fitted, i) =>
-      fitted && [x, y].every((a) => isInside(data.axes[a].values[i], space) && data.axes[a].values[i] >= 0 && data.axes[a].values[i] <= 1) ? [i] : []);
+    const has = (i, isKnown) => [x, y].every((a) => isKnown(data.axes[a].values[i]));
+    const all = data.fitted.filter((fitted, i) => fitted && has(i, isNumber)).length < 3;
+    const inside = (v) => isInside(v, space) && v >= 0 && v <= 1;
+    const kept = data.fitted.flatMap((fitted, i) => (fitted || all) && has(i, inside) ? [i] : []);
     const [xs, ys] = [x, y].map((a) => kept.map((i) => forward(data.axes[a].values[i])));
     const fit = kept.length > 2 ? line(xs, ys) : null;
     if (!fit) return null;
     const low = Math.min(...xs), high = Math.max(...xs);
     const places = Array.from({ length: 33 }, (_, k) => low + (high - low) * k / 32);
     const bounds = band(xs, ys, places, data.levels[kept.length]);
-    return { ...fit, at: places.map(inverse), low: bounds.low.map(inverse), high: bounds.high.map(inverse) };
+    return { ...fit, all: all && !data.fitted.every(Boolean), at: places.map(inverse), low: bounds.low.map(inverse), high: bounds.high.map(inverse) };
   }
 
   function scatter(section, data, parts) {
     const first = data.lines[0];
-    const state = { x: first.x, y: first.y, space: data.space, colour: mostTelling(data), model: null };
+    const state = { x: first.x, y: first.y, space: data.space, colour: mostTelling(data), lines: "one", model: null };
     const change = (name) => (value) => { state[name] = name === "x" || name === "y" ? +value : value; draw(); };
     const names = element("datalist", { id: `${section.id}-models` }, ...data.models.map((name) => element("option", { value: name })));
     const find = element("input", {
@@ -357,9 +359,22 @@
       choice("Upwards", axisOptions(data), state.y, change("y")),
       radios("Axes", Object.keys(SPACES).map((name) => [name, SPACES[name].title]), state.space, change("space")),
       choice("Colour", colourOptions(data), state.colour, change("colour")),
+      choice("Line", [["one", "through the fitted models"], ["group", "one per colour"]], state.lines, change("lines")),
       labelled("Find a model", find), names,
     );
     let drawn = false;
+
+    // a line through the models of each colour: how one kind of training lies to another on this one reference
+    function groupLines(kept, x, y, forward, colours) {
+      return groupsOf(data, state.colour, kept).flatMap(([name, some], place) => {
+        const [xs, ys] = [x, y].map((axis) => some.map((i) => forward(axis.values[i])));
+        const fit = some.length > 2 ? line(xs, ys) : null;
+        if (!fit) return [];
+        const ends = [Math.min(...xs), Math.max(...xs)];
+        return [{ name: `line, ${safe(name, 30)}`, x: ends, y: ends.map((v) => fit.slope * v + fit.intercept), mode: "lines", type: "scatter",
+          line: { color: colours.colours[place % 12], width: 2 }, hoverinfo: "skip", meta: { slope: fit.slope, intercept: fit.intercept, n: some.length } }];
+      });
+    }
 
     function draw() {
       const colours = theme(section), { forward, inverse } = SPACES[state.space];
@@ -371,7 +386,8 @@
       const xs = kept.map((i) => forward(x.values[i])), ys = kept.map((i) => forward(y.values[i]));
       const ranges = kept.length ? [extent(xs, state.space), extent(ys, state.space)] : [[0, 1], [0, 1]];
       const traces = [];
-      if (fit) {
+      if (state.lines === "group") traces.push(...groupLines(kept, x, y, forward, colours));
+      else if (fit) {
         const at = fit.at.map(forward), up = fit.high.map((v) => forward(v)), down = fit.low.map((v) => forward(v));
         const clamp = (v) => Math.max(-50, Math.min(50, v));
         traces.push({ name: "band (95 %)", x: [...at, ...at.toReversed()], y: [...up.map(clamp), ...down.toReversed().map(clamp)], fill: "toself",
@@ -423,7 +439,8 @@
       const said = [`${shown} models.`];
       said.push(fit ? `Line over ${fit.n} of them in ${state.space} space: slope ${written(fit.slope, 3)}, R² ${isNumber(fit.r2) ? written(fit.r2, 3) : "not defined"}.` : "No line: it takes three models whose scores differ.");
       if (fit) said.push(...cautions(fit, "line", data.weak));
-      if (shown && data.fitted.some((one) => !one)) said.push("Open marks are not in the fit; diamonds were measured here.");
+      if (fit && fit.all) said.push("Fewer than three models of others have both scores: the line goes through all that do.");
+      else if (shown && data.fitted.some((one) => !one)) said.push("Open marks are not in the fit; diamonds were measured here.");
       if (edge) said.push(`${edge} with a score of 0 or 100 % lie infinitely far away on these axes and are not drawn.`);
       return said.join(" ");
     }
@@ -464,7 +481,9 @@
     if (made) return made[space] ?? null;
     const { forward } = SPACES[space];
     const inside = (i) => [a, b, y].every((k) => { const v = data.axes[k].values[i]; return isInside(v, space) && v >= 0 && v <= 1; });
-    const kept = data.fitted.flatMap((fitted, i) => fitted && inside(i) ? [i] : []);
+    const known = (i) => [a, b, y].every((k) => isNumber(data.axes[k].values[i]));
+    const all = data.fitted.filter((fitted, i) => fitted && known(i)).length < 3;
+    const kept = data.fitted.flatMap((fitted, i) => (fitted || all) && inside(i) ? [i] : []);
     const fit = kept.length > 3 ? plane(...[a, b, y].map((k) => kept.map((i) => forward(data.axes[k].values[i])))) : null;
     if (!fit) return null;
     const away = kept.map((i) => Math.abs(data.axes[y].values[i] - onPlane(fit, data.axes[a].values[i], data.axes[b].values[i], space)));
@@ -735,6 +754,27 @@
     return draw;
   }
 
+  // each attack alone, over all models
+
+  function single(section, data, parts) {
+    const names = data.attacks.map((attack) => safe(attack.title, 28));
+    return draw;
+
+    function draw() {
+      const colours = theme(section);
+      const bars = { type: "bar", name: "mean over models", marker: { color: colours.colours[0], opacity: 0.55 }, x: names, y: data.attacks.map((attack) => attack.mean),
+        error_y: { type: "data", array: data.attacks.map((attack) => attack.deviation ?? 0), color: colours.soft, thickness: 1.5 },
+        text: data.attacks.map((attack) => `${percent(attack.mean)} ± ${percent(attack.deviation)}, ${attack.n} models`), textposition: "none", hovertemplate: "%{x}: %{text}<extra></extra>" };
+      const dots = { type: "scatter", mode: "markers", name: "a model", marker: { color: colours.soft, size: 5, opacity: 0.7 }, x: [], y: [], text: [], hovertemplate: "%{text}<extra></extra>" };
+      data.attacks.forEach((attack, a) => attack.values.forEach((value, i) => {
+        if (!isNumber(value)) return;
+        dots.x.push(names[a]); dots.y.push(value); dots.text.push(`${safe(data.models[i], 60)}<br>${names[a]}: ${percent(value)}`);
+      }));
+      Plotly.react(parts.area, [bars, dots], layout(colours, { height: 440, xaxis: plain(colours, { type: "category" }), yaxis: plain(colours, { title: { text: "competitiveness ratio" }, tickformat: ".0%", rangemode: "tozero" }) }), CONFIG);
+      parts.note.textContent = "Bars: mean over models, lines: one standard deviation.";
+    }
+  }
+
   // what each shift costs
 
   function degradation(section, own, parts) {
@@ -821,7 +861,11 @@
   // posterior agreement
 
   function agreement(section, data, parts) {
-    const state = { over: "ratio", scenario: null, attack: null, chosen: [] };
+    const state = { over: "ratio", show: "agreement", scenario: null, attack: null, chosen: [] };
+    const shown = {
+      agreement: [["agreement", "PA", "", "solid"], ["afr_t", "AFR_T", "2", "solid"], ["afr_p", "AFR_P", "2", "dot"]],
+      confidence: [["beta", "β", "", "solid"], ["after", "confidence when broken", "2", "solid"], ["before", "confidence before", "2", "dot"]],
+    };
     const unique = (values) => [...new Set(values.filter((value) => value !== undefined))];
     const models = unique(data.curves.map((curve) => curve.model));
     state.chosen = models.slice(0, MOST).map((_, i) => i);
@@ -834,7 +878,8 @@
       which.replaceChildren(choice(text, names.map((name) => [name, name]), state[key], (value) => { state[key] = value; draw(); }));
     }
     const views = [["ratio", "share of the set changed"], ...(attackNames.length ? [["radius", "radius of the attack"]] : [])];
-    parts.controls.append(radios("Over", views, "ratio", (value) => { state.over = value; offer(); draw(); }), which, chooser(models, state.chosen, MOST, () => draw()));
+    const measures = [["agreement", "agreement and failure rates"], ["confidence", "β and confidence"]];
+    parts.controls.append(radios("Show", measures, "agreement", (value) => { state.show = value; draw(); }), radios("Over", views, "ratio", (value) => { state.over = value; offer(); draw(); }), which, chooser(models, state.chosen, MOST, () => draw()));
     offer();
 
     function draw() {
@@ -845,10 +890,10 @@
         if (!own.length) return;
         const x = state.over === "ratio" ? own[0].ratios : own.map((curve) => curve.radius);
         const along = (name) => state.over === "ratio" ? own[0][name] : own.map((curve) => curve[name].at(-1));
-        for (const [name, title, panel, dash] of [["agreement", "PA", "", "solid"], ["afr_t", "AFR_T", "2", "solid"], ["afr_p", "AFR_P", "2", "dot"]]) {
+        for (const [name, title, panel, dash] of shown[state.show]) {
           const scores = along(name);
-          const text = (s) => panel ? `${percent(s[0])}${bounds(s.slice(1))}` : `${written(s[0], 3)} nats${isNumber(s[1]) ? ` [${written(s[1], 3)}, ${written(s[2], 3)}]` : ""}`;
-          traces.push({ type: "scatter", mode: "lines+markers", name: safe(name === "afr_p" ? `${models[m]}, AFR_P` : models[m], 48), legendgroup: models[m], showlegend: name !== "agreement", x, y: scores.map((s) => s[0]), xaxis: `x${panel}`, yaxis: `y${panel}`,
+          const text = (s) => panel ? `${percent(s[0])}${bounds(s.slice(1))}` : `${isNumber(s[0]) ? written(s[0], 3) : "∞"}${name === "agreement" ? " nats" : ""}${isNumber(s[1]) ? ` [${written(s[1], 3)}, ${written(s[2], 3)}]` : ""}`;
+          traces.push({ type: "scatter", mode: "lines+markers", name: safe(dash === "dot" ? `${models[m]}, ${title}` : models[m], 48), legendgroup: models[m], showlegend: panel === "2", x, y: scores.map((s) => s[0]), xaxis: `x${panel}`, yaxis: `y${panel}`,
             line: { color: colours.colours[place], dash }, marker: { size: 6, color: colours.colours[place] }, hoverinfo: "text", text: scores.map((s, k) => `${safe(models[m])}<br>${state.over} ${+x[k].toPrecision(4)}: ${title} ${text(s)}`),
             error_y: { type: "data", symmetric: false, thickness: 1, width: 2, color: colours.colours[place], array: scores.map((s) => isNumber(s[2]) ? s[2] - s[0] : 0), arrayminus: scores.map((s) => isNumber(s[1]) ? s[0] - s[1] : 0) } });
         }
@@ -857,19 +902,19 @@
       const narrow = parts.area.clientWidth < 640;
       const x = (more) => plain(colours, { title: { text: state.over === "ratio" ? mine[0]?.over ?? "ratio" : `radius of ${safe(state.attack)}` }, ...more });
       Plotly.react(parts.area, traces, layout(colours, {
-        height: narrow ? 720 : 440, uirevision: `${state.over} ${state.scenario}`, legend: { orientation: "h", y: narrow ? -0.12 : -0.2, yanchor: "top" },
-        xaxis: x({ domain: narrow ? [0, 1] : [0, 0.44], anchor: "y" }), yaxis: plain(colours, { title: { text: "PA, nats" }, domain: narrow ? [0.58, 1] : [0, 1], rangemode: "tozero" }),
-        xaxis2: x({ domain: narrow ? [0, 1] : [0.56, 1], anchor: "y2" }), yaxis2: plain(colours, { title: { text: "AFR" }, domain: narrow ? [0, 0.42] : [0, 1], anchor: "x2", tickformat: ".0%", range: [0, 1.02] }),
+        height: narrow ? 720 : 440, uirevision: `${state.over} ${state.show} ${state.scenario}`, legend: { orientation: "h", y: narrow ? -0.12 : -0.2, yanchor: "top" },
+        xaxis: x({ domain: narrow ? [0, 1] : [0, 0.44], anchor: "y" }), yaxis: plain(colours, { title: { text: state.show === "agreement" ? "PA, nats" : "β" }, domain: narrow ? [0.58, 1] : [0, 1], rangemode: "tozero" }),
+        xaxis2: x({ domain: narrow ? [0, 1] : [0.56, 1], anchor: "y2" }), yaxis2: plain(colours, { title: { text: state.show === "agreement" ? "AFR" : "confidence" }, domain: narrow ? [0, 0.42] : [0, 1], anchor: "x2", tickformat: ".0%", range: [0, 1.02] }),
       }), CONFIG);
       const n = unique(mine.map((curve) => curve.n)), most = mine[0]?.most;
-      parts.note.textContent = `${n.length === 1 ? `${n[0].toLocaleString("en")} samples each. ` : ""}${isNumber(most) ? `PA is at most ${written(most, 3)}. ` : ""}${data.left ? `${data.left} more runs are not drawn: they would take long to compute.` : ""}`;
+      parts.note.textContent = `${n.length === 1 ? `${n[0].toLocaleString("en")} samples each. ` : ""}${isNumber(most) ? `PA is at most ${written(most, 3)}. ` : ""}`;
     }
     return draw;
   }
 
   // mounting
 
-  const KINDS = { scatter, plane: planes, attacks, degradation, agreement };
+  const KINDS = { scatter, plane: planes, attacks, single, degradation, agreement };
   const redraws = new Map();
 
   function mount(section) {

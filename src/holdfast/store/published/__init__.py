@@ -2,7 +2,7 @@
 
 NAME.csv            model, setting, value (as printed), n (where known), source, note
 NAME.models.csv     what the paper says of each model
-settings.csv        benchmark, setting, unit, which way is better, meaning
+settings.csv        benchmark, setting or a pattern such as */*, unit, which way is better, meaning
 aliases.csv         benchmark, alias, model: two names of one model in the paper and in the public files
 
 A cell that cannot be read, or that the paper prints as invalid, has a note and no value.
@@ -10,6 +10,7 @@ A cell that cannot be read, or that the paper prints as invalid, has a note and 
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -55,13 +56,20 @@ def aliases(benchmark: str) -> dict[str, str]:
 
 @cache
 def settings(benchmark: str) -> dict[str, Setting]:
-    """What a benchmark's columns mean."""
+    """What a benchmark's columns mean; a pattern stands for every setting of its table that fits."""
     records = opened(FOLDER / "settings.csv").records(["benchmark", "setting", "unit", "better", "meaning"])
-    return {
-        record["setting"]: Setting(record["setting"], record["unit"], record["better"], record["meaning"])
-        for record in records
-        if record["benchmark"] == benchmark
-    }
+    described: dict[str, Setting] = {}
+    for record in records:
+        if record["benchmark"] == benchmark:
+            text = record["setting"]
+            for name in _fitting(benchmark, text) if "*" in text else [text]:
+                described[name] = Setting(name, record["unit"], record["better"], record["meaning"])
+    return described
+
+
+def _fitting(benchmark: str, pattern: str) -> list[str]:
+    every = dict.fromkeys(record["setting"] for record in _records(benchmark))
+    return [name for name in every if fnmatchcase(name, pattern)]
 
 
 @cache

@@ -1,0 +1,56 @@
+"""Words of other libraries for what has another name here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from holdfast.core.errors import Misuse
+from holdfast.core.values import shortened
+
+SYNONYMS: dict[str, tuple[str, ...]] = {  # words of other libraries → ours, the first that the component has
+    **dict.fromkeys(("eps", "epsilon", "epsilons", "max_norm", "norm_bound"), ("radius", "radii")),
+    **dict.fromkeys(("alpha", "eps_iter", "eps_step", "stepsize", "lr"), ("step_size", "share")),
+    **dict.fromkeys(("nb_iter", "n_iter", "num_iter", "max_iter", "iterations", "iters", "num_steps"), ("steps",)),
+    **dict.fromkeys(("n_queries", "num_queries", "max_queries", "query_limit"), ("queries", "steps")),
+    **dict.fromkeys(("n_restarts", "num_restarts", "nb_random_init", "num_random_init"), ("restarts",)),
+    **dict.fromkeys(("decay", "mu"), ("momentum",)),
+    **dict.fromkeys(("n_target_classes", "num_targets"), ("targets",)),
+    **dict.fromkeys(("level", "strength"), ("severity", "radius")),
+}
+NORMS = {"inf": "linf", "l2": "l2", "l1": "l1"}  # how others write a norm → ours
+ATTACKS = {  # parts of other libraries' names → ours
+    "autoattack": "autoattack-{norm}",
+    "apgd": "apgd-ce-{norm}",
+    "pgd": "pgd-{norm}",
+    "projectedgradient": "pgd-{norm}",
+    "fastgradient": "fgsm",
+    "bim": "pgd-{norm}",
+    "square": "square-{norm}",
+    "fab": "fab-{norm}",
+    "carlini": "cw-linf",
+    "cw": "cw-linf",
+}
+
+
+def parameter_of_others(name: str, known: Collection[str]) -> str | None:
+    """Our word for a parameter, where it is one of those known."""
+    return next((word for word in SYNONYMS.get(name.lower(), ()) if word in known), None)
+
+
+def attack_of_others(name: str) -> str | None:
+    """A hint at what an attack of another library is called here."""
+    norm = next((ours for theirs, ours in NORMS.items() if theirs in name.lower()), "linf")
+    attack = next((ours for theirs, ours in ATTACKS.items() if theirs in name.lower()), None)
+    return None if attack is None else f"did you mean `{attack.format(norm=norm)}`?"
+
+
+def of_another_kind(kind: str, other: str, name: str) -> Misuse:
+    """The error for a component in the position of one of another kind."""
+    if kind == "dataset" and other in ("attack", "corruption"):
+        article = "an attack" if other == "attack" else "a corruption"
+        hint = f"a scenario starts with its images: `fashion-mnist-2k+{shortened(name)}`"
+        return Misuse(f"`{shortened(name)}` is {article}: put a dataset before it", hint=hint)
+    if kind == "change":
+        hint = "a scenario has one dataset, before its changes; give several scenarios for several datasets"
+        return Misuse(f"`{shortened(name)}` is a dataset: it cannot follow another part", hint=hint)
+    return Misuse(f"`{shortened(name)}` is a {other}, not a {kind}", hint=f"`holdfast list {kind}s`")

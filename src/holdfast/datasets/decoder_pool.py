@@ -1,0 +1,199 @@
+"""Image files decoded by processes: Pillow holds the interpreter's lock for half of its time, so threads stop scaling.
+
+A process is this module run by itself (`python -m`): it imports no torch and nothing of the caller's, takes chunks of
+files on its standard input and writes pixels into a file in memory that both sides map. What a process does not decode,
+because the file is broken or the process died, is left for the caller.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import os
+import pickle
+import queue
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.datasets.image_files import Framing, NotAnImage, ReadFailure, Source, as_readable, decode
+
+LEAST_CORES = 4  # below, threads are as quick
+LEAST_FILES = 128  # fewer at once are decoded before a process has begun
+CHUNK = 16
+MOST_PROCESSES = 32
+LENGTH = struct.Struct("<Q")
+MEMORY = Path("/dev/shm")
+
+
+class Task(NamedTuple):
+    """Files to decode, each with its row in the mapped pixels."""
+
+    path: str
+    shape: tuple[int, ...]
+    framing: Framing
+    files: tuple[tuple[int, Source], ...]
+
+
+class DecoderPool:
+    """Processes that decode. They end with the process that made them."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.threads = ThreadPoolExecutor(count, thread_name_prefix="decoder")
+        self.idle: queue.SimpleQueue[subprocess.Popen[bytes] | None] = queue.SimpleQueue()
+        for _ in range(count):
+            self.idle.put(None)  # a process is begun when it is first needed
+        self.running: list[subprocess.Popen[bytes]] = []
+        self.lock = threading.Lock()
+
+    def decode(
+        self, source: Callable[[int], Source], rows: Sequence[int], pixels: NDArray[np.uint8], framing: Framing
+    ) -> list[int]:
+        """Fills in these rows of the pixels; gives those that no process could decode, which the caller looks at."""
+        with _mapped_file((len(rows), *pixels.shape[1:])) as (path, mapped):
+
+            def work(chunk: range) -> list[int]:
+                decoded = self._decoded(Task(path, mapped.shape, framing, _files(source, rows, chunk)))
+                for i in decoded:
+                    pixels[rows[i]] = mapped[i]
+                return [rows[i] for i in chunk if i not in decoded]
+
+            chunks = [range(i, min(i + CHUNK, len(rows))) for i in range(0, len(rows), CHUNK)]
+            return [row for left in self.threads.map(work, chunks) for row in left]
+
+    def _decoded(self, task: Task) -> set[int]:
+        """The rows of a task that a process has decoded: none where it dies."""
+        process = self.idle.get()
+        try:
+            if process is None:
+                process = self._begin()
+            return _exchange(process, task)
+        except (OSError, EOFError, pickle.PickleError):
+            if process is not None:
+                process.kill()
+            process = None
+            return set()
+        finally:
+            self.idle.put(process)
+
+    def _begin(self) -> subprocess.Popen[bytes]:
+        path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "holdfast.datasets.decoder_pool"],
+            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for the caller, which ends them
+        )
+        with self.lock:
+            self.running.append(process)
+        return process
+
+    def end(self) -> None:
+        for process in self.running:
+            process.kill()
+        for process in self.running:
+            process.wait()
+
+
+def pool_for(count: int) -> DecoderPool | None:
+    """The pool of this process where so many files are worth it; None where threads of this process are as quick."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if count < LEAST_FILES or cores < LEAST_CORES or not MEMORY.is_dir():
+        return None
+    return _pool(os.getpid(), min(cores, MOST_PROCESSES))
+
+
+@functools.lru_cache(maxsize=1)
+def _pool(process: int, count: int) -> DecoderPool:  # noqa: ARG001 - a fork has none of its parent's threads
+    pool = DecoderPool(count)
+    atexit.register(pool.end)
+    return pool
+
+
+@contextlib.contextmanager
+def _mapped_file(shape: tuple[int, ...]) -> Iterator[tuple[str, NDArray[np.uint8]]]:
+    """Zeros in a file that processes can map; the mapping outlives the file, which goes at the end."""
+    handle, path = tempfile.mkstemp(prefix="holdfast-pixels-", dir=MEMORY)
+    try:
+        os.ftruncate(handle, max(1, int(np.prod(shape))))
+        yield path, np.memmap(path, dtype=np.uint8, mode="r+", shape=shape)
+    finally:
+        os.close(handle)
+        Path(path).unlink(missing_ok=True)
+
+
+def _files(source: Callable[[int], Source], rows: Sequence[int], chunk: range) -> tuple[tuple[int, Source], ...]:
+    """Rows with their files; those that cannot be opened are left for the caller, who says why."""
+    files: list[tuple[int, Source]] = []
+    for i in chunk:
+        with contextlib.suppress(OSError):
+            files.append((i, source(rows[i])))
+    return tuple(files)
+
+
+def decode_task(task: Task) -> set[int]:
+    """Decodes the files of a task into its pixels; gives the rows where that worked."""
+    pixels = np.memmap(task.path, dtype=np.uint8, mode="r+", shape=task.shape)
+    done: set[int] = set()
+    for row, source in task.files:
+        with contextlib.suppress(NotAnImage, ReadFailure):
+            image = decode(as_readable(source), task.framing)
+            if image.shape == pixels.shape[1:]:
+                pixels[row] = image
+                done.add(row)
+    return done
+
+
+def _exchange(process: subprocess.Popen[bytes], task: Task) -> set[int]:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    _send(process.stdin, task)
+    done: set[int] = _receive(process.stdout)
+    return done
+
+
+def _send(stream: IO[bytes], item: object) -> None:
+    data = pickle.dumps(item, protocol=pickle.HIGHEST_PROTOCOL)
+    stream.write(LENGTH.pack(len(data)) + data)
+    stream.flush()
+
+
+def _receive(stream: IO[bytes]) -> Any:
+    (length,) = LENGTH.unpack(_read_bytes(stream, LENGTH.size))
+    return pickle.loads(_read_bytes(stream, length))
+
+
+def _read_bytes(stream: IO[bytes], count: int) -> bytes:
+    data = stream.read(count)
+    if len(data) < count:
+        raise EOFError("the other side ended")
+    return data
+
+
+def serve_tasks() -> None:
+    """What a process does until its caller is gone."""
+    source, sink = sys.stdin.buffer, sys.stdout.buffer
+    sys.stdout = sys.stderr  # what a decoder prints is no answer
+    while True:
+        try:
+            task: Task = _receive(source)
+        except EOFError:
+            return
+        _send(sink, decode_task(task))
+
+
+if __name__ == "__main__":
+    serve_tasks()

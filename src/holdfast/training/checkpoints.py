@@ -1,0 +1,80 @@
+"""Checkpoints of training: all that is needed to continue, in one file that is replaced when the next is whole."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from holdfast.core.errors import HoldfastError
+
+SUFFIX = ".checkpoint"
+
+
+@dataclass(slots=True)
+class Checkpoint:
+    """Where training stands. `step`: steps taken; `tensors`: those of the training step, in its order.
+
+    `best`: weights of the best epoch so far by name, and its value and number; `seconds`: spent so far.
+    """
+
+    recipe: str
+    step: int
+    tensors: list[Tensor]
+    swa: int = 0
+    best: dict[str, Tensor] = field(default_factory=dict)
+    best_value: float | None = None
+    best_epoch: int = 0
+    seconds: float = 0.0
+
+
+def checkpoint_path(out: Path) -> Path:
+    """The checkpoint that lies beside a model file while that is being made."""
+    return out.with_name(out.name + SUFFIX)
+
+
+def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Writes under another name and renames, so that a kill or a full disk leaves the checkpoint before whole."""
+    content = {name: getattr(checkpoint, name) for name in Checkpoint.__dataclass_fields__}
+    content["tensors"] = [tensor.detach().cpu() for tensor in checkpoint.tensors]
+    content["best"] = {name: tensor.detach().cpu() for name, tensor in checkpoint.best.items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = None
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        part = Path(name)
+        with os.fdopen(handle, "wb") as file:
+            torch.save(content, file)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except (OSError, RuntimeError) as error:  # torch tells of a full disk by a RuntimeError
+        if part is not None:
+            part.unlink(missing_ok=True)
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error).splitlines()[0]
+        kept = f"the last checkpoint, {path}, is whole" if path.exists() else "there is no checkpoint yet"
+        raise HoldfastError(
+            f"the checkpoint cannot be written: {why}", hint=f"{kept}: make room, and the same command continues"
+        ) from error
+
+
+def read_checkpoint(path: Path, recipe: str) -> Checkpoint | None:
+    """The checkpoint of this recipe; None where there is none."""
+    if not path.exists():
+        return None
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+        checkpoint = Checkpoint(**content)
+    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError, TypeError, ValueError, KeyError) as error:
+        raise HoldfastError(f"the checkpoint {path} cannot be read: {error}", hint="delete it to start over") from error
+    if checkpoint.recipe != recipe:
+        raise HoldfastError(
+            f"the checkpoint {path} belongs to another recipe of that name",
+            hint="delete it to start over, or write elsewhere with --out",
+        )
+    return checkpoint

@@ -1,0 +1,43 @@
+"""Training on several devices at once, one process each, as torch's own launcher starts them (`torchrun`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from holdfast.core.errors import Misuse
+
+
+class Processes:
+    """The processes that train one model together: each takes its part of every batch, and gradients are averaged."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.count = int(os.environ.get("WORLD_SIZE", "1"))
+        self.rank = int(os.environ.get("RANK", "0"))
+        if self.count > 1 and not dist.is_initialized():
+            dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        self.is_first = self.rank == 0
+
+    @property
+    def reduce(self) -> Callable[[Sequence[Tensor]], None] | None:
+        return None if self.count == 1 else self._average
+
+    def _average(self, gradients: Sequence[Tensor]) -> None:
+        flat = torch.cat([gradient.flatten() for gradient in gradients])
+        dist.all_reduce(flat)
+        flat /= self.count
+        for gradient, part in zip(gradients, torch.split(flat, [each.numel() for each in gradients]), strict=True):
+            gradient.copy_(part.view_as(gradient))
+
+    def part_of(self, batch: int) -> int:
+        if batch % self.count:
+            raise Misuse(f"a batch of {batch} cannot be shared by {self.count} processes", hint="change `batch`")
+        return batch // self.count
+
+    def own(self, index: Tensor) -> Tensor:
+        part = len(index) // self.count
+        return index[self.rank * part : (self.rank + 1) * part]

@@ -1,0 +1,79 @@
+"""Words of other libraries are answered with ours, and a thing in the wrong position says what it is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.patterns import expanded
+from holdfast.core.registry import registry
+
+
+@pytest.mark.parametrize(
+    ("text", "ours"),
+    [
+        ("pgd-linf:eps=8/255", "radius"),
+        ("pgd-linf:epsilon=8/255", "radius"),
+        ("pgd-linf:nb_iter=3", "steps"),
+        ("pgd-l2:alpha=0.1", "step"),
+        ("square-linf:n_queries=100", "queries"),
+        ("apgd-ce-linf:n_restarts=2", "restarts"),
+    ],
+)
+def test_parameters_of_other_libraries(text: str, ours: str) -> None:
+    with pytest.raises(Misuse, match="has no parameter") as caught:
+        registry.bind("attack", text)
+    assert ours in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("text", "ours"),
+    [
+        ("PGD-Linf", "pgd-linf"),
+        ("Linf", "linf"),
+        ("AutoAttack", "autoattack-linf"),
+        ("LinfPGD", "pgd-linf"),
+        ("PGDL2", "pgd-l2"),
+    ],
+)
+def test_attacks_of_other_libraries(text: str, ours: str) -> None:
+    with pytest.raises(Misuse, match="no corruption or attack named") as caught:
+        registry.bind_change(text)
+    assert ours in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("pgd-linf:radius=8/255", "`pgd-linf` is an attack: put a dataset before it"),
+        ("fog:severity=3", "`fog` is a corruption: put a dataset before it"),
+        ("fashion-standard", "`fashion-standard` is a model, not a dataset"),
+        ("fashion-mnist-2k+cifar10", "`cifar10` is a dataset"),
+    ],
+)
+def test_a_part_in_the_wrong_position(text: str, problem: str) -> None:
+    with pytest.raises(HoldfastError, match=problem):
+        registry.scenario(text)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "texts"),
+    [
+        ("a{+mix:[b,c],+d}", ["a+mix:[b,c]", "a+d"]),
+        ("{worst-of:attacks=[(x:r=1,s=2),y],z}", ["worst-of:attacks=[(x:r=1,s=2),y]", "z"]),
+        ("radii=[{1,2},3]", ["radii=[1,3]", "radii=[2,3]"]),
+        ("{a{[1,2],3},b}", ["a[1,2]", "a3", "b"]),
+        ("{[a,b}", ["[a", "b"]),
+        ("{(a],b)}", ["(a],b)"]),
+    ],
+)
+def test_commas_inside_brackets_part_no_alternatives(pattern: str, texts: list[str]) -> None:
+    assert expanded(pattern) == texts
+
+
+@given(st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=3), min_size=1, max_size=4))
+def test_lists_are_alternatives_as_they_are(lists: list[list[str]]) -> None:
+    texts = [f"[{','.join(items)}]" for items in lists]
+    assert expanded("{" + ",".join(texts) + "}") == texts

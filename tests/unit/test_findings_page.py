@@ -1,0 +1,94 @@
+"""The page of findings decides by the rule it prints, and says when it cannot tell."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from holdfast.core.intervals import wilson
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "make_findings.py"
+
+
+@pytest.fixture(scope="module")
+def findings() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_findings", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["make_findings"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def line(scenario: str, right: int, *, threats: tuple[str, ...], trained_on: str) -> Any:
+    changes = []
+    for text in scenario.split("+")[1:]:
+        name = text.partition(":")[0]
+        kind = "attack" if name.startswith(("mm5", "stadv")) else "corruption"
+        changes.append(SimpleNamespace(kind=kind, name=name, text=text, args={}))
+    card = SimpleNamespace(threats=threats, trained_on=trained_on)
+    footer = SimpleNamespace(changes=tuple(changes), dataset="d", card=card, key="k")
+    return SimpleNamespace(footer=footer, accuracy=wilson(right, 1000))
+
+
+def data(findings: ModuleType, count: int, cells: dict[str, Any], trained_on: str = "d", threat: bool = False) -> Any:
+    """Models whose accuracy under each scenario is a function of their number."""
+    made = findings.Measured(None)
+    threats = ("mm5-linf:radius=8/255",) if threat else ()
+    for number in range(count):
+        made.lines[f"m{number}"] = {
+            text: line(text, round(right(number)), threats=threats, trained_on=trained_on)
+            for text, right in cells.items()
+        }
+    return made
+
+
+def test_lines_hold_where_most_corruptions_follow_the_clean_accuracy(findings: ModuleType) -> None:
+    cells = {
+        "d": lambda i: 600 + 30 * i,
+        "d+fog:severity=1": lambda i: 500 + 30 * i,
+        "d+contrast:severity=1": lambda i: 400 + 30 * i,
+        "d+jpeg:severity=1": lambda i: 500 + 40 * (-1) ** i,
+    }
+    found = findings.accuracy_lines(data(findings, 10, cells))
+    assert found.verdict == "holds"
+    assert found.ours.startswith("2 of 3 shifts")
+    assert findings.accuracy_lines(data(findings, 7, cells)).verdict == "cannot be told here"
+    flat = cells | {"d+fog:severity=1": lambda i: 500 + 40 * (-1) ** i}
+    assert findings.accuracy_lines(data(findings, 10, flat)).verdict == "does not hold"
+
+
+def test_severities_of_a_corruption_are_averaged(findings: ModuleType) -> None:
+    made = data(findings, 1, {"d+fog:severity=1": lambda _: 800, "d+fog:severity=5": lambda _: 400})
+    assert made.under("m0", "fog") == pytest.approx(0.6)
+    assert made.under("m0", "fog", "mm5-linf") is None
+
+
+def test_unseen_threats_are_judged_on_adversarial_models_alone(findings: ModuleType) -> None:
+    cells = {"d+mm5-linf:radius=8/255": lambda i: 300 + 20 * i, "d+stadv:radius=0.05": lambda i: 200 + 30 * (-1) ** i}
+    assert findings.unseen_threats(data(findings, 10, cells)).verdict == "cannot be told here"
+    found = findings.unseen_threats(data(findings, 10, cells, threat=True))
+    assert found.verdict == "holds"
+    cells["d+stadv:radius=0.05"] = lambda i: 200 + 20 * i
+    assert findings.unseen_threats(data(findings, 10, cells, threat=True)).verdict == "does not hold"
+
+
+def test_a_drop_is_counted_from_the_attack_without_the_shift(findings: ModuleType) -> None:
+    attack = "mm5-linf:radius=8/255"
+    cells = {f"d+{attack}": lambda _: 500, f"d+fog:severity=3+{attack}": lambda i: 300 + i}
+    found = findings.robustness_degrades(data(findings, 4, cells, threat=True))
+    assert found.verdict == "holds"
+    assert found.ours.startswith("by 19.9 points") or found.ours.startswith("by 19.8 points")
+
+
+def test_one_model_far_below_the_others_is_a_catastrophe(findings: ModuleType) -> None:
+    cells = {"d": lambda _: 800, "d+shot-noise:severity=1": lambda i: 750 if i else 300}
+    assert findings.noise_catastrophe(data(findings, 12, cells)).verdict == "holds"
+    cells["d+shot-noise:severity=1"] = lambda _: 400
+    assert findings.noise_catastrophe(data(findings, 12, cells)).verdict == "does not hold"
