@@ -50,7 +50,7 @@ def mcnemar(only_one: int, only_other: int) -> float:
     or fewer, and 7.7 % at most (16 samples, always exactly one of them right). Without the exact distribution 4 against
     0 would reject: 12.5 % of cases in which four samples differ.
     """
-    return min(1.0, 2 * float(_mid_tail(np.float64(only_one), np.float64(only_other))))
+    return min(1.0, 2 * float(_mid_tail(np.asarray(only_one, np.float64), np.asarray(only_other, np.float64))))
 
 
 def mcnemar_z(only_one: ArrayLike, only_other: ArrayLike) -> NDArray[np.float64]:
