@@ -2,7 +2,9 @@
 
 The same short attack runs with gradients in float32 and with those of the fast version, on the same samples with the
 same draws. What counts is the gain: how far the margin of the samples that are right at the start rises towards zero,
-scored in float32. A fast version that gains less, or that is not faster, is not used.
+scored in float32. A fast version that gains less, or that is not faster, is not used. A smaller gain does not count
+where no verdict can depend on it: samples that end so close to the boundary are attacked again in float32 anyway
+(`AskedModel.close_to_boundary`), or the attack is far from breaking anything.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from holdfast.attacks.asked_model import kind_of
+from holdfast.attacks.asked_model import CLOSE, kind_of
 from holdfast.attacks.attack import Attack
 from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.objectives import margin
@@ -33,6 +35,9 @@ FEW = 32  # where the attack cannot be cut short
 STEPS, QUERIES = 10, 64
 LEAST_GAIN = 0.99  # of float32's; on EfficientNet-Lite0 bfloat16 gains 0.83 at 0.1/255 and 0.95 at 0.25/255
 LEAST_PACE = 1.1  # of float32's
+MISSED = 0.98  # quantile over samples of what the fast version gains less
+LONGER = 2.0  # how much more a whole attack may gain less than a short one
+FAR = 10.0  # times its gain in float32: a sample that this would not break is out of the attack's reach
 FEW_PASSES = 5000  # need no measurement to be known as few
 WORTH_SECONDS = 8.0  # of float32 gradients: preparing and trying a fast version take one to four
 WORTH_GROUPED = 90.0  # where convolutions are grouped: cuDNN takes seconds to choose float16 kernels for those
@@ -42,18 +47,20 @@ WORTH_GROUPED = 90.0  # where convolutions are grouped: cuDNN takes seconds to c
 class Trial:
     """What a short attack gained with the fast version: of float32's gain, on how many samples.
 
-    `kind` is that of the loop, None where the attack has a loop of its own; `error` is the standard error of `gain`.
+    `kind` is that of the loop, None where the attack has a loop of its own; `error` is the standard error of `gain`;
+    `decides`: whether gaining less could change which samples are broken.
     """
 
     kind: Hashable
     gain: float
     error: float
     samples: int
+    decides: bool = True
 
     @property
     def is_weaker(self) -> bool:
-        """Weaker than it may be by more than the noise of the trial explains."""
-        return self.gain < LEAST_GAIN and self.gain + 2 * self.error < 1
+        """Weaker than it may be by more than the noise of the trial explains, where that matters."""
+        return self.decides and self.gain < LEAST_GAIN and self.gain + 2 * self.error < 1
 
     def __str__(self) -> str:
         return f"{percent(self.gain)} % of float32's gain on {self.samples} samples"
@@ -184,7 +191,21 @@ def _tried(model: TorchClassifier, fast: FastModel, known: Reference, width: int
     if reached <= 0:
         return None
     spread = float((quick - known.gain).std()) / math.sqrt(n) if n > 1 else 0.0
-    return Trial(_kind(known.attack), float(quick.mean()) / reached, spread / reached, n)
+    decides = not _is_far(known) and not _is_covered(known, quick, fast.error)
+    return Trial(_kind(known.attack), float(quick.mean()) / reached, spread / reached, n, decides)
+
+
+def _is_far(known: Reference) -> bool:
+    """Whether the attack is far from breaking any sample."""
+    return bool((known.start + FAR * known.gain < 0).all())
+
+
+def _is_covered(known: Reference, quick: Tensor, error: float) -> bool:
+    """Whether a sample that the fast version may miss ends where the attack is run again in float32."""
+    if not isinstance(known.attack, GradientAttack) or known.attack.keep == "smallest":
+        return False
+    missed = float((known.gain - quick).clamp_min(0.0).quantile(MISSED))
+    return LONGER * missed <= CLOSE * error
 
 
 def short_parts(attack: Attack, radius: float = math.nan) -> Iterator[tuple[Attack, float]]:

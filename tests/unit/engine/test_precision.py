@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,35 @@ def test_a_version_that_loses_small_perturbations_is_weaker(text: str) -> None:
     model = curved()
     (trial,) = trials(model, Coarse(model), text, batch_of(model))
     assert trial.is_weaker, trial
+
+
+@pytest.mark.parametrize("text", ATTACKS)
+def test_gaining_less_does_not_count_where_nothing_is_in_reach(text: str) -> None:
+    """The same loss of small perturbations, on samples that ten times the gain would not break."""
+    far = curved()
+    with torch.no_grad():
+        far.net[3].bias[0] += 8.0  # type: ignore[index, operator]
+    (trial,) = trials(far, Coarse(far), text, batch_of(far))
+    assert replace(trial, decides=True).is_weaker, trial
+    assert not trial.is_weaker
+
+
+@pytest.mark.parametrize(("error", "is_weaker"), [(0.0, True), (1e-4, True), (1.0, False)])
+def test_gaining_less_does_not_count_where_float32_attacks_again(error: float, is_weaker: bool) -> None:
+    """A sample that a version with so large an error misses ends within three errors of the boundary."""
+    model = curved()
+    fast = Coarse(model)
+    fast.error = error
+    (trial,) = trials(model, fast, "pgd-linf:radius=0.5/255", batch_of(model))
+    assert trial.is_weaker == is_weaker
+
+
+def test_a_random_search_is_not_run_again_so_its_loss_counts() -> None:
+    model = curved()
+    fast = Coarse(model)
+    fast.error = 1.0
+    (trial,) = trials(model, fast, "square-linf:radius=0.5/255,queries=100", batch_of(model))
+    assert trial.is_weaker
 
 
 def test_every_part_of_a_union_is_tried_and_cut_short() -> None:
