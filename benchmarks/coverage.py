@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 
-from coverage_cases import LINES, MEANS, PAIRS, PREDICTED, RATIOS, SHARES, Case, cases
+from coverage_cases import LINES, MEANS, PAIRS, PREDICTED, RATIOS, SHARES, Case, cases, name_of
 from coverage_listed import LISTED
 from coverage_measuring import LEAST, MOST, SEED, Measured, at_once, within
 from least_coverage import LEAST_BY_ROW
@@ -61,14 +61,6 @@ class Kept:
     @property
     def minutes(self) -> float:
         return sum(seconds for seconds, _ in self.lines.values()) / 60
-
-
-def name_of(case: Case) -> str:
-    """The function that draws a case, and its settings."""
-    if isinstance(case.draw, partial):
-        settings = ", ".join(f"{name} {value:g}" for name, value in case.draw.keywords.items())
-        return f"{case.draw.func.__name__} {settings}"
-    return str(getattr(case.draw, "__name__", ""))
 
 
 def found_in(case: Case, trials: int, kept: Kept) -> Iterator[Measured]:

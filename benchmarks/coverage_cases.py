@@ -66,6 +66,14 @@ SHARES, PAIRS, MEANS = "Shares", "Differences and pairs of models", "Means over 
 RATIOS, LINES, PREDICTED = "Ratios to the best known", "Lines over models (n: models)", "Accuracy without labels"
 
 
+def name_of(case: Case) -> str:
+    """The function that draws a case, and its settings."""
+    if isinstance(case.draw, partial):
+        settings = ", ".join(f"{name} {value:g}" for name, value in case.draw.keywords.items())
+        return f"{case.draw.func.__name__} {settings}"
+    return str(getattr(case.draw, "__name__", ""))
+
+
 def together(random: Random, n: int, shares: list[float], alike: float) -> Bools:
     """Right or wrong (n, cells) with these true shares; `alike` of what makes a sample hard is shared by all cells."""
     skill = math.sqrt(alike) * random.normal(size=(n, 1)) + math.sqrt(1 - alike) * random.normal(size=(n, len(shares)))

@@ -153,7 +153,7 @@ def test_maxima_come_in_the_order_of_beta() -> None:
 def test_a_verdict_begins_below_five_percent(rows_for: RowsFor) -> None:
     made = compare(rows_for([True] * 10), rows_for([True] * 4 + [False] * 6))
     assert (made.only_one, made.only_other) == (6, 0)
-    assert made.chance == pytest.approx(math.erfc(math.sqrt(3)))  # z² = 6²/6
+    assert made.chance == pytest.approx(1 / 2**6)  # six of six throws alike, counted half on either side
     assert made.verdict == "better"
     assert replace_chance(made, 1 - CONFIDENCE).verdict == "no difference shown"
     assert replace_chance(made, 1 - CONFIDENCE - 1e-9).verdict == "better"

@@ -27,7 +27,6 @@ from holdfast.trends.ranks import rank_intervals, rank_intervals_of_scores
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import coverage  # noqa: E402
 import coverage_cases  # noqa: E402
 import least_coverage  # noqa: E402
 from coverage_listed import LISTED, MADE_OF  # noqa: E402
@@ -40,7 +39,7 @@ INTERVALS = {
     *("Prediction", "Predicted", "Bounds", "MultiRunScore"),
 }
 FOLDERS = ("core", "metrics", "trends", "boards")
-CASES = {coverage.name_of(case): case for case in coverage_cases.cases()}
+CASES = {coverage_cases.name_of(case): case for case in coverage_cases.cases()}
 FAST = ("share", "differences", "consistency", "beyond_a_stated_line", "correlated", "places", "unlike")
 
 

@@ -55,6 +55,22 @@ def corruptions_at_severities(suite: Suite, corruptions: str, severities: str) -
     return len(by_name) == count(corruptions) and all(len(each) == count(severities) for each in by_name.values())
 
 
+PARITY = Path(__file__).parents[3] / "docs" / "parity.md"
+PUBLISHED_NAMES = {"LPIPS": ("ppgd", "lpa", "fast-lpa"), "Gabor": ("gabor-attack",), "snow": ("snow-attack",)}
+
+
+def differ_by_at_most(_: Suite, attacks: str, points: str) -> bool:
+    """Whether every difference that docs/parity.md measured of these attacks is so small."""
+    table = PARITY.read_text().partition("### Published strength")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([\w-]+)[^|]*\|[^|]*\|[^|]*\|[^|]*\|[^|]*\| ([+-][\d.]+) \[", table, flags=re.MULTILINE)
+    for named in re.split(r", | and ", attacks):
+        own = PUBLISHED_NAMES.get(named, (named.lower(),))
+        measured = [abs(float(by)) for attack, by in rows if attack.startswith(own)]
+        if not measured or max(measured) > count(points):
+            return False
+    return True
+
+
 # what a note claims → whether it is so; the groups of the match are handed over
 CLAIMS: dict[str, Callable[..., bool]] = {
     r"for others it is (0\.\d+) of the shorter side": lambda _, share: float(share) == USUAL_CROP,
@@ -136,6 +152,7 @@ CLAIMS: dict[str, Callable[..., bool]] = {
     rf"those for {NUMBER} pixels at every size; the paper multiplies them by size / {NUMBER}": lambda suite, *sizes: (
         {count(size) for size in sizes} == {registry.bind("dataset", "imagenet").arg("size")}
     ),
+    rf"docs/parity.md: (.*?) within {NUMBER} points": differ_by_at_most,
     rf"on {NUMBER} environments": lambda suite, n: len([c for c in suite.board if not c.detail]) >= count(n),
 }
 NAMES = re.compile(
