@@ -39,6 +39,11 @@ HEADROOM = 2.0**4  # how much larger gradients may grow during an attack than on
 LAYERS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 
 
+def is_worth_compiling(seconds: float) -> bool:
+    """Whether a compiled version saves enough of so many seconds of uncompiled passes."""
+    return COMPILED_GAIN * seconds > COMPILING
+
+
 class UnlikeError(RuntimeError):
     """The fast version answers unlike the model."""
 

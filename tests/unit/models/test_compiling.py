@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from holdfast.models import TorchClassifier, fast, wrap
+from holdfast.models import TorchClassifier, compiling, fast, wrap
 from holdfast.models.compiling import CACHE, Compilation, _name, asked
 from holdfast.models.fast import FastModel, InFloat32
 
@@ -109,6 +109,38 @@ def test_the_other_process_gives_its_last_words(tmp_path: Path, monkeypatch: pyt
     assert begun.compiled() is None
     assert "no such kernel" in begun.error
     assert not begun.is_cached
+
+
+def test_a_prepared_process_is_taken_and_only_once() -> None:
+    compiling.prepare()
+    (waiting,) = compiling._prepared
+    compiling.prepare()
+    assert compiling._prepared == [waiting], "one is enough"
+    first, second = (Compilation(nn.Flatten(), torch.rand(2, 1, 8, 8), gradients=False).start() for _ in range(2))
+    assert first._compiler is waiting
+    assert second._compiler is not waiting
+    assert first._compiler is not None
+    assert Path(first._compiler.folder.name, "net.pt").exists()
+    for begun in (first, second):
+        begun.cancel()
+
+
+def test_a_process_prepared_for_another_cache_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiling.prepare()
+    (waiting,) = compiling._prepared
+    monkeypatch.setenv(CACHE, str(tmp_path))
+    begun = Compilation(nn.Flatten(), torch.rand(2, 1, 8, 8), gradients=False).start()
+    assert begun._compiler is not waiting
+    assert waiting.is_over
+    begun.cancel()
+
+
+def test_a_prepared_process_that_is_given_nothing_ends_well() -> None:
+    compiling.prepare()
+    waiting = compiling._prepared.pop()
+    assert waiting.process.stdin is not None
+    waiting.process.stdin.close()
+    assert waiting.process.wait(60) == 0
 
 
 def test_cancelling_ends_the_other_process() -> None:
