@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 from holdfast.core.registry import Component, registry
@@ -28,6 +29,7 @@ SHEETS = ROOT / "docs" / "figures" / "corruptions"
 GALLERY = ROOT / "docs" / "corruption-gallery.md"
 LARGEST_SHEET = 60_000  # bytes
 NORMS = ("linf", "l2", "l1")
+FAMILY = 9  # more names than this with one first word are counted in the README, not listed; the catalogue has them all
 STATES = {
     "reproduced": "the printed numbers come out",
     "comparable": "the same of one's own or other public models: what is behind the printed one is not public",
@@ -93,10 +95,20 @@ def papers() -> str:
 def brief() -> str:
     lines = ["| kind | names |", "|---|---|"]
     for kind, title in KINDS.items():
-        names = ", ".join(f"`{name}`" for name in folded(list(registry.entries(kind))))
-        lines.append(f"| {title} | {names} |")
+        names = list(registry.entries(kind))
+        large = {first for first, count in first_words(folded(names)).items() if count > FAMILY}
+        families = {first: count for first, count in first_words(names).items() if first in large}
+        single = [name for name in names if name.partition("-")[0] not in families]
+        texts = [f"`{name}`" for name in folded(single)]
+        texts += [f"{count} named `{first}-…`" for first, count in families.items()]
+        lines.append(f"| {title} | {', '.join(texts)} |")
     lines.append(f"| Suites | {', '.join(f'`{name}`' for name in suites())} |")
     return "\n".join(lines)
+
+
+def first_words(names: list[str]) -> Counter[str]:
+    """How many names begin with the same word and a dash."""
+    return Counter(name.partition("-")[0] for name in names if "-" in name)
 
 
 def folded(names: list[str]) -> list[str]:

@@ -40,8 +40,11 @@ def _summary(file: Path) -> str:
         return "Weights without a card."
     card = saved.card
     trained = f" trained on {card.trained_on}" if card.trained_on else ""
-    against = f" against {', '.join(card.threats)}" if card.threats else ""
-    return f"{saved.architecture.partition(':')[0]}{trained}{against}, {card.classes} classes.\n\n{card.notes}".strip()
+    names = card.threats if len(card.threats) == 1 else [text.partition(":")[0] for text in card.threats]
+    against = f" against {', '.join(names)}" if names else ""
+    more = f"Threats in training: {', '.join(card.threats)}.\n" if len(card.threats) > 1 else ""
+    line = f"{saved.architecture.partition(':')[0]}{trained}{against}, {card.classes} classes."
+    return f"{line}\n\n{more}{card.notes}".strip()
 
 
 register_folder(FOLDER)
