@@ -21,6 +21,7 @@ FLAT_SHARE = 0.1
 BLACK_BOX_SHARE = 0.01  # of what an attack with gradients left, that thousands of queries may break on honest models
 QUERIES_SHARE = 0.05  # of what strong gradient attacks left, that a few hundred queries may break
 UNBROKEN_SHARE = 0.05  # of the samples may withstand an attack that may do anything
+FALSE_SHARE = 0.05  # of honest gradients near the boundary may disagree with differences
 FALSE_ALARM = 0.01  # chance of each flag on an honest model at the share stated for it
 WIDEST = 1.0  # of a pixel
 NESTED = ("attack", "attacks")  # parameters that name other attacks
@@ -100,6 +101,15 @@ SIGNS = (
         UNBROKEN_SHARE,
         "of {total} samples that withstood the attack, {count} also withstood gradient steps that may change every "
         "pixel at will: the gradients lead nowhere, and the number says nothing",
+        tested=True,
+    ),
+    Sign(
+        "gradient-false-near-boundary",
+        "probe: gradients false",
+        "probe: gradients compared",
+        FALSE_SHARE,
+        "of {total} samples that withstood the attack, {count} have a gradient shortly before the boundary along which "
+        "the margin does not rise as it says: attacks are led astray there, and look weaker than they are",
         tested=True,
     ),
     Sign(

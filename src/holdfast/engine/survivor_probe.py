@@ -1,4 +1,6 @@
-"""A cheap second look at a few samples that withstood a gradient attack: do queries break them, do gradients lead on.
+"""A cheap second look at a few samples that withstood a gradient attack.
+
+Do queries break them, do gradients lead on, and are gradients true where it counts, just before the boundary?
 
 It runs once, when a run's rows are joined, on samples chosen by their keys: the same whatever the shards, the number of
 starts and the machine. It changes no row. Its counts and passes go to the run's tallies, from which flags are raised.
@@ -17,7 +19,7 @@ from torch import Tensor
 from holdfast.attacks.attack import Attack
 from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.recipes.cascade import Cascade
-from holdfast.attacks.shapes import parts_of
+from holdfast.attacks.shapes import parts_of, wide
 from holdfast.attacks.success import is_wrong
 from holdfast.attacks.threats.balls import Ball
 from holdfast.core.noise import Noise
@@ -27,12 +29,15 @@ from holdfast.engine.device import is_out_of_memory
 from holdfast.engine.jobs import Job
 from holdfast.engine.measure import MeasureSettings, measure
 from holdfast.engine.shards import Shard
+from holdfast.models.gradient_probes import PASSES_TO_COMPARE, rises_as_gradients_say
 from holdfast.store import Rows
 
 MOST, FEWEST = 16, 4  # survivors; fewer tell nothing
 QUERIES, LEAST_QUERIES = 100, 30
 SHARE = 0.05  # of the passes that the run itself may take, for queries
 UNBOUNDED = "pgd-linf:radius=0.5,steps=20"
+HALVINGS = 5  # of the way to the boundary, to find it
+BEFORE = 0.9  # of that way: where gradients are compared
 STRONG = ("apgd-ce-{norm}:steps=50", "apgd-dlr-{norm}:steps=50")
 
 
@@ -123,11 +128,28 @@ class _Look:
         return {"probe: survivors shown": len(self.batch), "probe: clean images now wrong": int(self.wrong.sum())}
 
     def unbounded(self) -> dict[str, int]:
-        broken = self._broken(UNBOUNDED, torch.arange(len(self.batch)))
-        return {
+        images, broken = self._attacked(UNBOUNDED, torch.arange(len(self.batch)))
+        tallies = {
             "probe: survivors attacked": len(self.batch),
             "probe: unbroken without a bound": int((~broken).sum()),
         }
+        return tallies | self._gradients_before(images, (broken & ~self.wrong).nonzero().squeeze(1))
+
+    def _gradients_before(self, beyond: Tensor, rows: Tensor) -> dict[str, int]:
+        """Whether the margin rises along its gradient as it says, shortly before samples turn wrong on their way."""
+        true = 0
+        for part in parts_of(rows, self.width):
+            images, labels = self.batch.images[part], self.batch.labels[part]
+            way = beyond[part] - images
+            low, high = torch.zeros_like(labels, dtype=way.dtype), torch.ones_like(labels, dtype=way.dtype)
+            for _ in range(HALVINGS):
+                middle = (low + high) / 2
+                with torch.no_grad():
+                    wrong = is_wrong(self.model(images + wide(middle, way) * way), labels)
+                low, high = torch.where(wrong, low, middle), torch.where(wrong, middle, high)
+            true += int(rises_as_gradients_say(self.model, images + wide(BEFORE * low, way) * way, labels).sum())
+            self.passes += len(part) * (HALVINGS + PASSES_TO_COMPARE)
+        return {"probe: gradients compared": len(rows), "probe: gradients false": len(rows) - true}
 
     def queries(self, reach: Reach, queries: int) -> dict[str, int]:
         """Who is broken by a short search inside the radius, and not by strong gradient attacks inside it."""
@@ -141,7 +163,10 @@ class _Look:
         return {"probe: survivors asked": len(everyone), "probe: broken by queries alone": len(alone)}
 
     def _broken(self, ref: str, rows: Tensor) -> Tensor:
-        """Who of these is wrong on the images that an attack result, scored as a run scores them."""
+        return self._attacked(ref, rows)[1]
+
+    def _attacked(self, ref: str, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """What an attack makes of these samples, and who is wrong on that, scored as a run scores it."""
         rows = rows.to(self.batch.images.device)
         part = self.batch.take(rows)
         attack: Attack = registry.build(registry.bind("attack", ref))
@@ -149,4 +174,5 @@ class _Look:
         self.passes += int(result.forwards.sum() + result.backwards.sum()) + len(part)
         with torch.no_grad():
             each = parts_of(torch.arange(len(part), device=rows.device), self.width)
-            return torch.cat([is_wrong(self.model(result.images[some]), part.labels[some]) for some in each])
+            wrong = [is_wrong(self.model(result.images[some]), part.labels[some]) for some in each]
+        return result.images, torch.cat(wrong)

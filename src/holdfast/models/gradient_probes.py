@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -117,6 +118,36 @@ def gradient_false(subject: Subject) -> ProbeResult | None:
     )
 
 
+PASSES_TO_COMPARE = 2 + 2 * len(SIZES)
+
+
+def rises_as_gradients_say(model: Callable[[Tensor], Tensor], images: Tensor, labels: Tensor) -> Tensor:
+    """For each image: whether the margin rises along its gradient about as much as it says, at one size of step."""
+    leaf = images.detach().clone().requires_grad_()
+    with torch.enable_grad():
+        logits = model(leaf)
+        (gradient,) = torch.autograd.grad(margin_of(logits, labels).sum(), leaf)
+    gradient = gradient.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+    scale = logits.detach().abs().amax(1).clamp_min(1e-30)
+    true = torch.zeros_like(labels, dtype=torch.bool)
+    for size in SIZES:
+        with torch.no_grad():
+            ratio = _rise_along(model, leaf.detach(), labels, gradient, size * scale)
+        true |= (ratio >= SCALE[0]) & (ratio <= SCALE[1])
+    return true
+
+
+def _rise_along(
+    logits_of: Callable[[Tensor], Tensor], images: Tensor, labels: Tensor, gradient: Tensor, rise: Tensor
+) -> Tensor:
+    """Measured rise of the margin over the predicted one, along the sign of the gradient; `rise`: how much is tried."""
+    flat = gradient.flatten(1)
+    along = (rise / flat.abs().sum(1)).clamp(LEAST_STEP, MOST_STEP)
+    up, down, moved = _rises(logits_of, images, labels, gradient.sign() * along.view(-1, 1, 1, 1))
+    expected = (flat * moved.flatten(1)).sum(1)
+    return ((up - down) / expected.clamp_min(1e-30)).nan_to_num(0.0)
+
+
 def input_rounded(subject: Subject) -> ProbeResult | None:
     if _is_coarse(subject) or subject.is_any("random-forward", "gradient-zero"):
         return None
@@ -141,7 +172,7 @@ def _compared(subject: Subject, rows: Tensor, gradient: Tensor, size: float) -> 
     """Both sides of each image at once, along random directions and along the sign of the gradient."""
     images, labels = subject.noisy[rows], subject.labels[rows]
     scale = subject.logits.abs().amax().clamp_min(1e-30)
-    rise = functools.partial(_rises, subject, images, labels)
+    rise = functools.partial(_rises, subject.logits_of, images, labels)
     flat = gradient.flatten(1)
     step = (size * scale / flat.square().sum(1).sqrt()).clamp(LEAST_STEP, MOST_STEP)
     random = torch.Generator().manual_seed(2)
@@ -154,17 +185,16 @@ def _compared(subject: Subject, rows: Tensor, gradient: Tensor, size: float) -> 
         measured.append(up - down)
     expected, actual = torch.stack(predicted).flatten(), torch.stack(measured).flatten()
     correlation = float((expected * actual).sum() / (expected.norm() * actual.norm()).clamp_min(1e-30))
-    along = (size * scale / flat.abs().sum(1)).clamp(LEAST_STEP, MOST_STEP)
-    up, down, moved = rise(gradient.sign() * along.view(-1, 1, 1, 1))
-    expected = (flat * moved.flatten(1)).sum(1)
-    ratio = (up - down) / expected.clamp_min(1e-30)
-    return Compared(correlation, float(ratio.nan_to_num(0.0).median()))
+    ratio = _rise_along(subject.logits_of, images, labels, gradient, size * scale)
+    return Compared(correlation, float(ratio.median()))
 
 
-def _rises(subject: Subject, images: Tensor, labels: Tensor, change: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _rises(
+    logits_of: Callable[[Tensor], Tensor], images: Tensor, labels: Tensor, change: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """The margin on either side, inside the box, and what lies between the two sides."""
     over, under = (images + change).clamp(0, 1), (images - change).clamp(0, 1)
-    up, down = margin_of(subject.logits_of(torch.cat([over, under])), labels.repeat(2)).chunk(2)
+    up, down = margin_of(logits_of(torch.cat([over, under])), labels.repeat(2)).chunk(2)
     return up, down, over - under
 
 

@@ -14,6 +14,7 @@ from holdfast.engine import survivor_probe
 from holdfast.engine.evaluate import evaluate
 from holdfast.engine.survivor_probe import Reach, reach_of
 from holdfast.models import TorchClassifier, load, wrap
+from holdfast.models.gradient_probes import rises_as_gradients_say
 from holdfast.store import Rows
 
 SCENARIO = "fashion-mnist-2k+pgd-linf:radius=16/255,steps=10"
@@ -34,6 +35,10 @@ class Hides(nn.Module):
             images = images.flip(2)
         elif self.how == "reversed":
             images = images.detach() * 2 - images
+        elif self.how == "reversed near the boundary":
+            top = self.net(images).detach().topk(2, dim=1).values
+            near = (top[:, 0] - top[:, 1] < 1.5)[:, None, None, None]
+            images = torch.where(near, images.detach() * 2 - images, images)
         return self.net(images)  # type: ignore[no-any-return]
 
 
@@ -60,6 +65,34 @@ def test_a_run_of_a_model_that_hides_its_gradients_is_flagged_without_its_check(
     assert rows.footer.tallies["probe: passes"] > 0
 
 
+def test_gradients_that_are_false_near_the_boundary_alone_are_flagged(tmp_path: Path) -> None:
+    """Seen: 37 % and no flag, where the truth is 0: no image that is checked lies near the boundary."""
+    rows = run(model("reversed near the boundary"), tmp_path, scenario="fashion-mnist-2k+pgd-linf:radius=16/255")
+    assert rows.correct.mean() > 0.3, "it looks robust"
+    assert [flag.name for flag in rows.footer.flags] == ["gradient-false-near-boundary"]
+    tallies = rows.footer.tallies
+    assert tallies["probe: gradients compared"] >= tallies["probe: gradients false"] >= 12
+
+
+def test_gradients_are_compared_with_the_rise_of_the_margin_for_each_image() -> None:
+    """On a linear model by hand: true, ten times too long, reversed, absent, not a number."""
+    weights = torch.tensor([[1.0, -2.0, 0.5], [0.0, 1.0, -1.0]])
+    factors = torch.tensor([1.0, 0.1, -1.0, 0.0, torch.nan])
+
+    def answers(images: Tensor) -> Tensor:
+        flat = images.flatten(1)
+        own = factors[torch.arange(len(flat)) % 5][:, None]
+        return (
+            (flat.detach() + own * (flat - flat.detach())).nan_to_num() @ weights.T
+            if flat.requires_grad
+            else flat @ weights.T
+        )
+
+    images = torch.full((5, 1, 1, 3), 0.5)
+    labels = torch.tensor([0, 1, 0, 1, 0])
+    assert rises_as_gradients_say(answers, images, labels).tolist() == [True, False, False, False, False]
+
+
 @pytest.mark.parametrize("name", ["fashion-at-linf", "fashion-noise"])
 def test_an_honest_model_is_looked_at_and_not_flagged(name: str, tmp_path: Path) -> None:
     rows = run(load(name, device="cpu"), tmp_path)
@@ -67,6 +100,7 @@ def test_an_honest_model_is_looked_at_and_not_flagged(name: str, tmp_path: Path)
     tallies = rows.footer.tallies
     assert tallies["probe: survivors asked"] == min(survivor_probe.MOST, int(rows.correct.sum()))
     assert tallies["probe: broken by queries alone"] == 0
+    assert tallies["probe: gradients false"] == 0 < tallies["probe: gradients compared"]
     assert "probe: failed" not in tallies
 
 
