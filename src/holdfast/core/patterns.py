@@ -82,8 +82,8 @@ class Patterns:
 def _alternatives(pattern: str, start: int) -> tuple[list[str], int]:
     """What stands between the commas of the brace that opens at `start`, and where it closes.
 
-    A comma inside brackets belongs to what they hold: `{mix:[a,b],c}` has two alternatives. A bracket that does not
-    close before the brace does is a letter like any other.
+    A comma inside brackets belongs to what they hold, one before an argument to the arguments: `{mix:[a,b],c=1,d}` has
+    two alternatives. A bracket that does not close before the brace does is a letter like any other.
     """
     options, begun, held = [], start + 1, _bracketed(pattern, start)
     letters = map(pattern.__getitem__, range(start, len(pattern)))
@@ -92,10 +92,28 @@ def _alternatives(pattern: str, start: int) -> tuple[list[str], int]:
             options.append(pattern[begun:i].strip())
             begun = i + 1
         if depth == 0:
-            return options, i
+            return _with_arguments(options), i
         if (depth or 0) > MOST_BRACES:
             raise Misuse(f"more than {MOST_BRACES} braces inside each other in `{shortened(pattern)}`")
     raise Misuse(f"a brace is opened but not closed in `{shortened(pattern, 200)}`")
+
+
+def _with_arguments(options: list[str]) -> list[str]:
+    """Further arguments belong to the alternative before: `{,+pgd-linf:radius=1,steps=5}` has two, not three."""
+    joined = options[:1]
+    for option in options[1:]:
+        if _is_argument(option) and ":" in joined[-1].rpartition("+")[2]:
+            joined[-1] += f",{option}"
+        else:
+            joined.append(option)
+    return joined
+
+
+def _is_argument(option: str) -> bool:
+    """`steps=5`; what has a colon or a plus outside brackets is a ref with a name."""
+    name, equals, value = option.partition("=")
+    outside = (letter for letter, depth in zip(value, depths(value), strict=True) if depth == 0)
+    return bool(equals) and name.isidentifier() and not {":", "+"} & set(outside)
 
 
 def _bracketed(pattern: str, start: int) -> set[int]:

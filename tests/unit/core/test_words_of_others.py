@@ -77,3 +77,19 @@ def test_commas_inside_brackets_part_no_alternatives(pattern: str, texts: list[s
 def test_lists_are_alternatives_as_they_are(lists: list[list[str]]) -> None:
     texts = [f"[{','.join(items)}]" for items in lists]
     assert expanded("{" + ",".join(texts) + "}") == texts
+
+
+@pytest.mark.parametrize(
+    ("pattern", "texts"),
+    [
+        ("d{,+pgd-linf:radius=8/255,steps=5}", ["d", "d+pgd-linf:radius=8/255,steps=5"]),
+        ("d+{a:r={1,2},steps=5,fgsm}", ["d+a:r=1,steps=5", "d+a:r=2,steps=5", "d+fgsm"]),
+        ("d+{x:attack=(a:r=1,s=2),radii=[1,2],y}", ["d+x:attack=(a:r=1,s=2),radii=[1,2]", "d+y"]),
+        ("d:r=1,{s=1,s=2}", ["d:r=1,s=1", "d:r=1,s=2"]),
+        ("{file:a,mine=file:b}", ["file:a", "mine=file:b"]),
+        ("{a,b=c}", ["a", "b=c"]),
+        ("d+{a:r=1+b,s=1}", ["d+a:r=1+b", "d+s=1"]),
+    ],
+)
+def test_further_arguments_belong_to_the_alternative_before(pattern: str, texts: list[str]) -> None:
+    assert expanded(pattern) == texts
