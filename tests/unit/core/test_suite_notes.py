@@ -56,7 +56,12 @@ def corruptions_at_severities(suite: Suite, corruptions: str, severities: str) -
 
 
 PARITY = Path(__file__).parents[3] / "docs" / "parity.md"
-PUBLISHED_NAMES = {"LPIPS": ("ppgd", "lpa", "fast-lpa"), "Gabor": ("gabor-attack",), "snow": ("snow-attack",)}
+PUBLISHED_NAMES = {
+    "LPIPS": ("ppgd", "lpa", "fast-lpa"),
+    "Gabor": ("gabor-attack",),
+    "snow": ("snow-attack",),
+    "fog": ("fog-attack",),
+}
 
 
 def differ_by_at_most(_: Suite, attacks: str, points: str) -> bool:
@@ -153,6 +158,7 @@ CLAIMS: dict[str, Callable[..., bool]] = {
         {count(size) for size in sizes} == {registry.bind("dataset", "imagenet").arg("size")}
     ),
     rf"docs/parity.md: (.*?) within {NUMBER} points": differ_by_at_most,
+    rf"(fog) within {NUMBER} points on CIFAR-10": differ_by_at_most,
     rf"on {NUMBER} environments": lambda suite, n: len([c for c in suite.board if not c.detail]) >= count(n),
 }
 NAMES = re.compile(
