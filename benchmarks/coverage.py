@@ -161,7 +161,7 @@ HEAD = """# Coverage
 
 How often the intervals of 95 % that holdfast prints hold the truth, in percent, on simulated data of which the truth is
 known. Written by `python benchmarks/coverage.py --keep FILE` (seed {seed}; {minutes:.0f} minutes of one core). Every
-cell begins with {trials:,} trials, slow ones with a twentieth to a quarter of that. Trials go on, up to 4 to 16 times
+cell begins with {trials:,} trials, slow ones with a twentieth to a quarter of that. Trials go on, up to 4 to 24 times
 as many, until two standard errors to either side of the coverage lie within 93 to 99.5.
 
 - **93 to 99.5 is what is promised**; below stands **!**, and a test fails. **~** after all trials two standard errors
