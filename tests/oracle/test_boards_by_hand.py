@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,14 +13,22 @@ from hypothesis import strategies as st
 from scipy import optimize
 from scipy.special import expit, logit, ndtr, ndtri
 
-from holdfast.boards.column_scores import above_line
+from holdfast.boards.column_means import column_mean
+from holdfast.boards.column_scores import ColumnScore, StoredRuns, above_line, column_score, mean_of_columns
 from holdfast.boards.entries import Board, BoardCell, BoardEntry
 from holdfast.boards.line_intervals import counts_of
 from holdfast.boards.merging import SourceEntries, _decimals, merged_entries
+from holdfast.boards.multi_run_scores import multi_run_scores
 from holdfast.boards.ranking import RankInterval, rank_interval, ranked
+from holdfast.core.errors import Misuse
 from holdfast.core.intervals import printed_score, wilson
 from holdfast.core.suites import Column
+from holdfast.core.table import Table
 from holdfast.core.types import Score
+from holdfast.metrics.summary import Line
+from holdfast.store import Footer, Rows, Store
+from holdfast.store.footer import ChangeRecord
+from holdfast.store.scores import Scores
 
 Z = 1.959963984540054
 Bounds = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -33,13 +43,18 @@ def of_counts(right: int, n: int) -> Bounds:
     return bounds(score.value, score.low, score.high)
 
 
-@given(n=st.integers(2, 5000), share=st.floats(0.01, 0.99))
+@given(n=st.integers(2, 5000), share=st.floats(0, 1))
 def test_the_count_behind_wilsons_bounds_is_found_again(n: int, share: float) -> None:
-    right = round(share * n)
-    found = float(counts_of(of_counts(right, n))[0])
-    if 0 < right < n:
-        assert found == pytest.approx(n, rel=1e-6)
-    assert math.isnan(float(counts_of(bounds(0.5, math.nan, math.nan))[0]))
+    assert float(counts_of(of_counts(round(share * n), n))[0]) == pytest.approx(n, rel=1e-6)
+
+
+def test_of_bounds_of_two_counts_the_fewer_stand_behind_both() -> None:
+    few, many = wilson(20, 40), wilson(50, 100)
+    assert float(counts_of(bounds(0.5, few.low, many.high))[0]) == pytest.approx(40)
+    assert float(counts_of(bounds(0.5, many.low, few.high))[0]) == pytest.approx(40)
+    assert float(counts_of(bounds(0.5, 0.5, 0.5))[0]) == 1e18, "a share without an interval is sure"
+    for low, high in ((math.nan, 0.6), (0.4, math.nan)):
+        assert math.isnan(float(counts_of(bounds(0.5, low, high))[0]))
 
 
 @pytest.mark.parametrize("weight", [0.8, -0.8])
@@ -215,6 +230,18 @@ def test_a_count_is_taken_over_from_a_source_that_agrees_and_never_by_what_was_m
     assert cell.score.n == 20
 
 
+def test_sources_come_as_measured_whole_imported_printed_measured_in_part_in_whatever_order() -> None:
+    part = listing("measured", BoardCell(Score(0.4, 0.2, 0.6, 5), 1, 1, "", is_partial=True))
+    rest = [listing("published", known(0.5)), listing("imported", known(0.6))]
+    whole = listing("measured", known(0.7, 0.6, 0.8, 50))
+    for order in ([part, *rest], [*rest, part], [*rest[::-1], part]):
+        cell = merged_entries(order, [Column("c")], {})[0].cells["c"]
+        assert [cell.origin, *(other.origin for other in cell.others)] == ["imported", "published", "measured"]
+        cell = merged_entries([*order, whole], [Column("c")], {})[0].cells["c"]
+        assert [other.origin for other in cell.others] == ["imported", "published", "measured"]
+        assert cell.score == Score(0.7, 0.6, 0.8, 50)
+
+
 def test_of_what_is_missing_most_results_count_then_words_then_what_is_needed() -> None:
     def told(*cells: BoardCell) -> BoardCell:
         return merged_entries([listing("published", cell) for cell in cells], [Column("c")], {})[0].cells["c"]
@@ -225,27 +252,120 @@ def test_of_what_is_missing_most_results_count_then_words_then_what_is_needed() 
     assert told(BoardCell(None, 0, 3, ""), more) == more
 
 
-@pytest.mark.parametrize("better", ["higher", "lower"])
-def test_a_place_counts_only_those_that_are_better(better: str) -> None:
-    """Own 0.5 in [0.4, 0.6]; others at both ends and beyond."""
-    values = {"a": 0.6, "b": 0.61, "c": 0.4, "d": 0.39}
+@pytest.mark.parametrize(
+    ("better", "expected"), [("higher", RankInterval(4, 6, 3, 4, 4)), ("lower", RankInterval(3, 6, 2, 3, 4))]
+)
+def test_a_place_counts_only_those_that_are_better(better: str, expected: RankInterval) -> None:
+    """Own 0.5 in [0.4, 0.6]; others at both ends, two above and one below: an equal score is not better."""
+    values = {"a": 0.6, "b": 0.61, "c": 0.4, "d": 0.39, "e": 0.62}
     others = [
         BoardEntry(name, "measured" if name == "a" else "published", {"c": known(value)}, {})
         for name, value in values.items()
     ]
-    mine = BoardEntry(
-        "mine", "imported", {"c": known(0.5, 0.4, 0.6, 50)}, {}, origins=("imported", "measured"), also=("me",)
-    )
+    mine = BoardEntry("mine", "imported", {"c": known(0.5, 0.4, 0.6, 1)}, {}, origins=("measured",), also=("me",))
     board = Board("s", "S", (Column("x"), Column("c", better=better)), "c", (*others, mine))
-    # an equal score is not better: at the best end one stands before, at the worst end two do
-    expected = RankInterval(3, 5, 2, 3, 3)
     assert rank_interval(board, "mine") == rank_interval(board, "me") == expected
     assert rank_interval(board, "b") is None, "not measured here"
     ordered = ranked(board.entries, "c", better)
-    placed = Board("s", "S", board.columns, "c", tuple(ordered))
-    assert rank_interval(placed, "mine") == expected
-    assert [entry.rank for entry in ordered] == [1, 2, 3, 4, 5]
-    unbounded = BoardEntry("mine", "measured", {"c": known(0.5, math.nan, math.nan, 50)}, {})
-    assert rank_interval(Board("s", "S", board.columns, "c", (*others, unbounded)), "mine") == RankInterval(
-        3, 5, 3, 3, 3
+    assert rank_interval(Board("s", "S", board.columns, "c", tuple(ordered)), "mine") == expected
+    assert [entry.rank for entry in ordered] == [1, 2, 3, 4, 5, 6]
+    for score in (known(0.5, math.nan, math.nan, 50), known(0.5, 0.4, 0.6, 0)):
+        unbounded = BoardEntry("mine", "measured", {"c": score}, {})
+        found = rank_interval(Board("s", "S", board.columns, "c", (*others, unbounded)), "mine")
+        assert found == expected._replace(low=expected.rank, high=expected.rank)
+
+
+def test_a_rank_needs_one_setting_and_is_each_model_s_own_a_line_needs_two_and_is_of_all(tmp_path: Path) -> None:
+    values = np.array([[0.9, 0.5], [0.8, 0.6], [0.7, 0.3]])
+    made = Scores("b", Table(tuple("abc"), ("x", "y"), values, np.full((3, 2), 1000)))
+    store = Store(str(tmp_path))
+    ranks = multi_run_scores(store, "rank", scenarios=["y"], table=made)
+    assert {each.model: each.score and each.score.value for each in ranks} == {"a": 2, "b": 1, "c": 3}
+    (only,) = multi_run_scores(store, "rank", scenarios=["y"], table=made, models=["b"])
+    assert (only.model, only.of, only.reference) == ("b", "y", "")
+    (limit,) = multi_run_scores(store, "upper-limit", scenarios=["y"], reference="x", table=made)
+    slope, intercept = np.polyfit(values[:, 0], values[:, 1], 1)
+    assert limit.score is not None
+    assert (limit.model, limit.score.value) == ("", pytest.approx(slope + intercept))
+    with pytest.raises(Misuse, match="needs to know of which settings"):
+        multi_run_scores(store, "upper-limit", scenarios=["y"], table=made)
+    with pytest.raises(Misuse, match="needs to know of which settings"):
+        multi_run_scores(store, "rank", table=made)
+
+
+# columns of runs
+
+
+@pytest.fixture
+def runs(rows_for: Callable[..., Rows], footer_for: Callable[..., Footer], tmp_path: Path) -> StoredRuns:
+    """Ten samples: 9 right without a change, 4 and 6 under two changes, and a sweep over two radii."""
+    sweep = (ChangeRecord("attack", "sweep", 2, "sweep", {"attack": "pgd-linf", "radii": [0.1, 0.2]}),)
+    radii = np.array([0.0, 0.1, 0.1, 0.2, 0.2, np.inf, np.inf, np.inf, 0.0, 0.2], np.float32)
+    read = {
+        **{name: rows_for([i < right for i in range(10)]) for name, right in (("d", 9), ("d+a", 4), ("d+b", 6))},
+        "d+s": rows_for([True] * 10, radii=radii, footer=footer_for(changes=sweep)),
+    }
+    lines = {name: Line(rows.footer, wilson(int(rows.correct.sum()), 10), None, 0) for name, rows in read.items()}
+    return StoredRuns(Store(str(tmp_path)), lines, read)
+
+
+def test_columns_are_means_over_terms_of_means_over_scenarios(runs: StoredRuns) -> None:
+    plain = column_score(Column("c", scenarios=(("d",),)), runs, None)
+    assert plain == ColumnScore(wilson(9, 10), 1, 1)
+    both = column_score(Column("c", scenarios=(("d",), ("d+a", "d+b"))), runs, None)
+    assert both.score is not None
+    assert (both.score.value, both.have, both.of) == (pytest.approx((0.9 + 0.5) / 2), 3, 3)
+    assert both.score.low < both.score.value < both.score.high
+    missing = column_score(Column("c", scenarios=(("d", "e"),), reference="f", score=STAYS), runs, None)
+    assert missing == ColumnScore(None, 1, 3)
+    assert column_score(Column("c"), runs, None).score is None
+
+
+STAYS = "prediction-agreement"
+
+
+def test_scores_of_rows_make_columns(runs: StoredRuns) -> None:
+    # of the nine that are right without the change four stay right under it; the tenth has the same wrong answer
+    stays = column_score(Column("c", scenarios=(("d+a",),), score=STAYS, reference="d"), runs, None)
+    assert stays.score is not None
+    assert (stays.score.value, stays.have) == (pytest.approx((4 + 1) / 10), 2)
+    alone = column_score(Column("c", scenarios=(("d+a",),), score=STAYS), runs, None)
+    assert alone.score is None
+    assert "has no value" in alone.note
+    # radii 0.1 and 0.2: samples broken at 0 and 0.1 stand at neither, at 0.2 they stand at one, and five in all at both
+    swept = column_score(Column("c", scenarios=(("d+s",),), score="mean-over-radii"), runs, None)
+    assert swept.score is not None
+    assert swept.score.value == pytest.approx((2 * 3 + 1 * 3) / 20)
+    sure = column_score(Column("c", scenarios=(("d", "d+a"),), score="brier"), runs, None)
+    assert sure.score is not None
+    by_hand = []
+    for name in ("d", "d+a"):
+        logits = runs.read[name].logits
+        assert logits is not None
+        shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+        by_hand.append(((shares - np.eye(10)) ** 2).sum(axis=1).mean())
+    assert sure.score.value == pytest.approx(np.mean(by_hand), rel=1e-3)
+    assert column_score(Column("c", scenarios=(("d",),), score="rank"), runs, None) == ColumnScore(None, 1, 1)
+
+
+def test_a_column_of_columns_weighs_each_alike(runs: StoredRuns) -> None:
+    columns = [Column("one", scenarios=(("d",),)), Column("two", scenarios=(("d+a", "d+b"),))]
+    scores = [column_score(column, runs, None).score for column in columns]
+    made = mean_of_columns(Column("m", of=("one", "two")), [score for score in scores if score is not None], runs)
+    assert made.value == pytest.approx((0.9 + 0.5) / 2)
+    assert made.has_interval
+    again = mean_of_columns(Column("mm", of=("m", "one")), [made, wilson(9, 10)], runs)
+    assert again.value == pytest.approx((0.7 + 0.9) / 2)
+    unknown = mean_of_columns(Column("x", of=("one", "nobody")), [wilson(9, 10), Score(0.1, 0, 1, 0)], runs)
+    assert unknown.value == pytest.approx(0.5)
+
+
+def test_the_record_of_a_mean_names_mean_and_deviation() -> None:
+    entries = [BoardEntry(f"m{i}", "published", {"c": known(value)}, {}) for i, value in enumerate((0.2, 0.6))]
+    column = Column("c")
+    record = column_mean(Board("s", "S", (column,), "c", tuple(entries)), column).record()
+    assert (record["mean"], record["deviation"], record["n"]) == (
+        pytest.approx(0.4),
+        pytest.approx(math.sqrt(2 * 0.04)),
+        2,
     )
