@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import struct
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.registry import registry
 from holdfast.core.table import Table
 from holdfast.metrics.along_ratios import confidence_before_after, over_shift_ratio
-from holdfast.store import Footer, Rows
-from holdfast.store.rows import is_named, joined_rows, without
-from holdfast.store.scores import Origin, Scores, cells_of, from_tidy, is_file_name, tidy
+from holdfast.store import Footer, Rows, Store
+from holdfast.store.footer import ChangeRecord
+from holdfast.store.rows import SCHEMA, is_named, joined_rows, without
+from holdfast.store.scores import (
+    Origin,
+    Scores,
+    cells_of,
+    from_tidy,
+    is_file_name,
+    scores_from_parquet,
+    scores_to_parquet,
+    tidy,
+)
 
 RowsFor = Callable[..., Rows]
 
@@ -64,6 +78,31 @@ def test_texts_are_digested_with_their_ends_and_numbers_with_their_gaps(rows_for
     assert len(seen) == 7
 
 
+def test_the_digest_of_rows_is_the_same_for_good(rows_for: RowsFor) -> None:
+    """Files written long ago carry it: per column its name, which cells are empty, lengths, and values; 0 for none."""
+    logits = np.random.default_rng(3).normal(size=(3, 10)).astype(np.float32)
+    logits[1] = np.nan
+    sizes = np.array([0.25, np.nan, 0.5], np.float32)
+    rows = rows_for([True] * 3, ids=["é", "b", "cc"], logits=logits, sizes=sizes, reasons=[None, None, "why"])
+    wide = rows_for([True] * 3, logits=np.tile(np.arange(130.0, dtype=np.float32), (3, 1)), labels=np.arange(3))
+    for each in (rows, wide):
+        summed = hashlib.sha256()
+        for name in SCHEMA.names[3:]:
+            kind, cells = SCHEMA.field(name).type, each.table.column(name).to_pylist()
+            summed.update(name.encode() + bytes(cell is None for cell in cells))
+            if str(kind).startswith("list"):
+                summed.update(b"".join(struct.pack("<q", len(cell or ())) for cell in cells))
+                cells = [value for cell in cells for value in cell or ()]
+                summed.update(bytes(len(cells)))
+            if kind == "string":
+                texts = [(cell or "").encode() for cell in cells]
+                summed.update(b"".join(struct.pack("<q", len(text)) for text in texts) + b"".join(texts))
+            else:
+                letter = "d" if "float" in str(kind) else "q"
+                summed.update(b"".join(struct.pack(f"<{letter}", 0 if cell is None else cell) for cell in cells))
+        assert each.digest == summed.hexdigest()
+
+
 def test_of_a_sample_in_two_pieces_the_first_counts_and_missing_ones_are_counted(
     rows_for: RowsFor, footer_for: Callable[..., Footer]
 ) -> None:
@@ -106,6 +145,29 @@ def test_what_a_footer_says_of_its_run(footer_for: Callable[..., Footer]) -> Non
     assert not replace(plain, right=None, failed=0).has_labels
 
 
+def test_a_change_is_recorded_by_kind_name_version_text_and_arguments() -> None:
+    ref = registry.bind("attack", "pgd-linf:steps=3,radius=0.25")
+    record = ChangeRecord.of(ref)
+    assert (record.kind, record.name, record.version) == ("attack", "pgd-linf", ref.version)
+    assert record.text.startswith("pgd-linf:")
+    assert (record.args["steps"], record.args["radius"]) == (3, 0.25)
+
+
+def test_where_loops_stand_is_kept_until_it_is_dropped(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    assert store.saved_state("k", "a") is None
+    store.save_state("k", "a", b"one")
+    store.save_state("k", "b", b"two")
+    assert (store.saved_state("k", "a"), store.saved_state("k", "b"), store.saved_state("l", "a")) == (
+        b"one",
+        b"two",
+        None,
+    )
+    assert store.parts("k") == [], "a state is no part"
+    store.drop_state("k", "a")
+    assert (store.saved_state("k", "a"), store.saved_state("k", "b")) == (None, b"two")
+
+
 def table(values: list[list[float]], counts: int = 0, **more: object) -> Table:
     made = np.array(values)
     return Table(("a", "b"), ("p", "r", "f"), made, np.full(made.shape, counts), **more)  # type: ignore[arg-type]
@@ -122,6 +184,7 @@ def test_scores_are_told_in_their_unit_and_read_back() -> None:
     assert [record["value"] for record in records] == [12.3, 3.5, 7.0, 2.0, -29.0]
     assert [record["unit"] for record in records] == ["percent", "number", "points", "number", "points"]
     assert {record["n"] for record in records} == {None}
+    assert {record["source"] for record in records} == {"paper"}
     again = from_tidy(records, {})
     np.testing.assert_allclose(again.table.values, scores.table.values, rtol=1e-15)
     assert [again.unit(name) for name in again.table.settings] == ["percent", "number", "points"]
@@ -140,6 +203,12 @@ def test_the_source_of_a_number_is_its_own_then_that_of_its_setting_then_that_of
     cells = cells_of(Scores("x", made))
     assert [cells.sources[i] for i in cells.source] == ["own", "setting", "table", "late", "table"]
     assert cells.sources == ["own", "setting", "table", "late"], "in order of use, and only those in use"
+    assert [record["source"] for record in tidy(Scores("x", made))] == ["own", "setting", "table", "late", "table"]
+    one = scores_from_parquet(scores_to_parquet(Scores("x", table([[0.1, 1.0, 0.2]] * 2, source="paper"))), "f")
+    assert (one.table.source, dict(one.table.sources)) == ("paper", {})
+    several = scores_from_parquet(scores_to_parquet(Scores("x", made)), "f")
+    assert several.table.source_of("b", "r") == "late"
+    assert (several.table.source, len(several.table.sources)) == ("", 5)
 
 
 def test_the_key_of_scores_follows_numbers_and_file_and_the_digest_all_there_is() -> None:
