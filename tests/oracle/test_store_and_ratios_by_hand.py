@@ -15,6 +15,7 @@ import pytest
 from holdfast.core.errors import HoldfastError
 from holdfast.core.registry import registry
 from holdfast.core.table import Table
+from holdfast.metrics import means
 from holdfast.metrics.along_ratios import confidence_before_after, over_shift_ratio
 from holdfast.store import Footer, Rows, Store
 from holdfast.store.footer import ChangeRecord
@@ -42,6 +43,23 @@ def test_confidences_along_a_ratio_take_a_hundred_draws_at_least(rows_for: RowsF
         assert (point.confidence.before, point.confidence.after) == (expected.before, expected.after)
     beside = confidence_before_after(clean, shifted, resamples=101)
     assert beside.after != confidence_before_after(clean, shifted, resamples=100).after
+
+
+@pytest.mark.parametrize("at_once", [1, 24, 84, 10**6])
+def test_a_mean_of_sizes_is_the_bootstrap_of_students_t_however_many_draws_are_held(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = np.array([0.1, 0.2, 0.2, 0.3, 0.5, 0.8, 1.3, 2.1, 3.4, 5.5, 8.9, 14.4])
+    random, turned = np.random.default_rng(4), []
+    for _ in range(50):
+        drawn = values[random.integers(0, 12, 12)]
+        turned.append((drawn.mean() - values.mean()) / drawn.std())
+    below, above = np.quantile(turned, [0.025, 0.975])
+    monkeypatch.setattr(means, "AT_ONCE", at_once)
+    made = means.mean_of_sizes(values, draws=50, seed=4)
+    assert (made.value, made.n) == (pytest.approx(values.mean()), 12)
+    expected = values.mean() - above * values.std(), values.mean() - below * values.std()
+    assert (made.low, made.high) == pytest.approx(expected)
 
 
 def test_a_largest_logit_beyond_256_becomes_0_and_one_of_256_stays(rows_for: RowsFor) -> None:
