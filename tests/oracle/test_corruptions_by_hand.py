@@ -9,6 +9,7 @@ import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -33,15 +34,18 @@ from holdfast.corruptions.elastic_transform import ElasticTransform, Rubber
 from holdfast.corruptions.fog import Cloud, Fog
 from holdfast.corruptions.frost import Frost
 from holdfast.corruptions.gaussian_blur import GaussianBlur
+from holdfast.corruptions.gaussian_noise import GaussianNoise
 from holdfast.corruptions.glass_blur import GlassBlur, Shuffle, turns
 from holdfast.corruptions.impulse_noise import Chances, ImpulseNoise
+from holdfast.corruptions.jpeg import Jpeg
 from holdfast.corruptions.jpeg_tensors import through_jpeg
-from holdfast.corruptions.ladder import Corruption, Level
+from holdfast.corruptions.ladder import Corruption, Level, Renderer, corruption
 from holdfast.corruptions.motion_blur import Motion, MotionBlur, smeared
 from holdfast.corruptions.pixelate import Pixelate
 from holdfast.corruptions.plasma import plasma, stretched
 from holdfast.corruptions.shot_noise import Photons, ShotNoise
 from holdfast.corruptions.snow import Snow
+from holdfast.corruptions.speckle_noise import SpeckleNoise
 from holdfast.corruptions.zoom_blur import ZoomBlur, zoomed
 
 Plane = NDArray[np.float64]
@@ -245,6 +249,15 @@ def test_glass_chooses_among_all_neighbours_evenly(reach: int, rounds: int) -> N
 
 
 # noises
+
+
+@pytest.mark.parametrize(("renderer", "factor"), [(GaussianNoise(), 1.0), (SpeckleNoise(), 0.3)])
+def test_normal_noise_is_added_as_it_was_drawn(renderer: Renderer, factor: float) -> None:
+    """Twice the level is twice as much, upwards where the draw is above 0; speckle in proportion to the pixel."""
+    images, normal = torch.full((1, 1, 2, 2), 0.3), torch.tensor([-1.0, 0.0, 0.5, 2.0]).view(1, 1, 2, 2)
+    for level in (0.1, 0.2):
+        drawn = renderer.draw(images, level, Given(pixels=normal.clone()))
+        torch.testing.assert_close(renderer.apply(images, drawn), 0.3 + level * factor * normal)
 
 
 def test_impulses_are_symmetric_up_to_their_limits() -> None:
@@ -451,6 +464,16 @@ def test_enlarged_photographs_do_not_wrap_around_black_and_white() -> None:
     assert bool((frost_module._fitting(torch.full_like(step, 77), 80, 80) == 77).all())
 
 
+def test_enlarged_photographs_lie_on_the_image_edge_on_edge() -> None:
+    """A ramp of 25 levels a pixel, 7.7 times larger: pixel i shows the place (i + 1/2) / 7.7 - 1/2."""
+    ramp = (torch.arange(10) * 25).to(torch.uint8).expand(3, 10, 10)
+    larger = frost_module._fitting(ramp, 70, 70).float()
+    assert larger.shape == (3, 77, 77)
+    places = (torch.arange(77.0) + 0.5) / 7.7 - 0.5
+    inner = (places > 2) & (places < 7)
+    assert float((larger[0, 40] - 25 * places)[inner].abs().max()) < 2.5
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A package that carries photographs, each of its own grey."""
@@ -568,6 +591,15 @@ def test_jpeg_of_narrow_images_is_pillows_to_the_bit(height: int, width: int) ->
     assert torch.equal(through_jpeg(image[None], 90)[0], expected)
 
 
+@pytest.mark.parametrize("side", [16, 56])
+def test_jpeg_sees_images_inside_the_box_and_gives_no_gradient(side: int) -> None:
+    """By tensors and by files; what lies outside 0 to 1 is black or white."""
+    images = (numbers(1, 3, side, side) * 3 - 1).requires_grad_()
+    found = Jpeg().apply(images, 80)
+    assert not found.requires_grad
+    assert torch.equal(found, Jpeg().apply(images.detach().clamp(0, 1), 80))
+
+
 # what all share
 
 
@@ -630,3 +662,41 @@ def test_a_corruption_is_standard_or_extra_and_has_a_source(name: str, category:
     entry = registry.entry("corruption", name)
     assert set(entry.tags) == {category, kind}
     assert ("Taori et al. 2020" if name == "greyscale" else "Hendrycks & Dietterich 2019") in entry.source
+
+
+@pytest.mark.parametrize(
+    ("shape", "ladder"), [((3, 65, 20), "imagenet"), ((3, 20, 65), "imagenet"), ((90, 8, 8), "cifar")]
+)
+def test_the_longer_side_decides_the_ladder(shape: tuple[int, int, int], ladder: str) -> None:
+    change = Corruption("counting", Counting(), {"cifar": (0.25,), "imagenet": (0.5,)}, 1, "auto", "off")
+    batch = Batch(torch.zeros(1, *shape), torch.zeros(1, dtype=torch.int64), ids(1))
+    assert change(None, batch, Noise.of(0, ids(1)), width=1).facts == {"counting ladder": ladder}
+
+
+@pytest.mark.parametrize(("rungs", "middle"), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3), (7, 4)])
+def test_a_corruption_of_your_own_is_registered_with_the_middle_rung_as_its_default(rungs: int, middle: int) -> None:
+    levels = tuple(0.1 * (i + 1) for i in range(rungs))
+    try:
+        made = corruption("made-up", category="noise", cifar=levels, imagenet=levels[::-1], extra=rungs == 1)(Counting)
+        assert made is Counting
+        built = registry.build(registry.bind("corruption", "made-up"))
+        assert (built.severity, built.ladder, built.quantise) == (middle, "auto", "round")
+        assert built.ladders == {"cifar": levels, "imagenet": levels[::-1]}
+        assert isinstance(built.renderer, Counting)
+        assert registry.entry("corruption", "made-up").tags == ("noise", "extra" if rungs == 1 else "standard")
+    finally:
+        registry.components["corruption"].pop("made-up", None)
+
+
+def test_what_a_renderer_takes_from_outside_is_part_of_the_key() -> None:
+    class Outside(Counting):
+        source_in_key = "photographs 0123"
+        facts = MappingProxyType({"from": "a file"})
+
+    ladders: dict[str, tuple[Level, ...]] = {"cifar": (0.25,), "imagenet": (0.5,)}
+    assert Corruption("counting", Counting(), ladders, 1, "auto", "off").source_in_key == ""
+    outside = Corruption("counting", Outside(), ladders, 1, "imagenet", "off")
+    assert outside.source_in_key == "photographs 0123"
+    batch = Batch(torch.zeros(1, 1, 2, 2), torch.zeros(1, dtype=torch.int64), ids(1))
+    facts = outside(None, batch, Noise.of(0, ids(1)), width=1).facts
+    assert facts == {"counting ladder": "imagenet", "from": "a file"}
