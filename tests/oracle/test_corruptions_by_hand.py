@@ -142,6 +142,8 @@ def test_pixelate_rounds_a_mean_between_two_shades_up(low: int) -> None:
     assert (Pixelate().apply(image, 0.5) * 255).flatten().tolist() == pytest.approx([low + 1] * 4, abs=1e-3)
     image = torch.tensor([low, low, low + 1, low]).view(1, 1, 1, 4) / 255
     assert (Pixelate().apply(image, 0.25) * 255).flatten().tolist() == pytest.approx([low] * 4, abs=1e-3)
+    image = torch.tensor([low] * 11 + [low + 1] * 9).view(1, 1, 1, 20) / 255  # a mean of 0.45 more
+    assert (Pixelate().apply(image, 0.05) * 255).flatten().tolist() == pytest.approx([low] * 20, abs=1e-3)
 
 
 @pytest.mark.parametrize(("radius", "sigma"), [(0.5, 0.6), (1.0, 0.2), (1.5, 0.1), (3.0, 0.1), (8.0, 0.5), (10.0, 0.5)])
@@ -212,6 +214,14 @@ def test_a_trail_breaks_off_where_it_is_as_long_as_the_image(turn: float, height
     weights = [math.exp(-i * i / 18) for i in range(9)]
     found = smeared(torch.ones(1, 1, height, width), torch.tensor([turn]), radius=4, sigma=3.0)
     torch.testing.assert_close(found, torch.full_like(found, sum(weights[:5]) / sum(weights)))
+
+
+def test_a_trail_that_breaks_off_leaves_the_next_one_whole() -> None:
+    """Twenty rows of five: along the rows a trail of nine breaks off, down the columns it does not."""
+    flat, turns_ = torch.ones(2, 1, 20, 5), torch.tensor([0.0, math.pi / 2])
+    found = smeared(flat, turns_, radius=4, sigma=3.0).mean(dim=(1, 2, 3))
+    weights = [math.exp(-i * i / 18) for i in range(9)]
+    assert found.tolist() == pytest.approx([sum(weights[:5]) / sum(weights), 1.0])
 
 
 @pytest.mark.parametrize(("chance", "degrees"), [(0.0, -45.0), (0.25, -22.5), (0.5, 0.0), (1.0, 45.0)])
