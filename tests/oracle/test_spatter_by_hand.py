@@ -185,6 +185,22 @@ def test_a_relief_takes_the_published_steps(seed: int) -> None:
     assert lit(layer).max() > 100
 
 
+def test_a_relief_has_rims_where_gradients_exceed_150_and_along_them_50() -> None:
+    """Steps of 37 and 38 have gradients of 148 and 152; one of 13, of 52, counts beside a step of 60, one of 12 not."""
+    for step, has_rim in ((37.0, False), (38.0, True)):
+        layer = torch.zeros(1, 1, 10, 12)
+        layer[..., 6:] = step
+        assert bool((relief(layer) != 20).any()) == has_rim
+    found = []
+    for weak in (12.0, 13.0):
+        layer = torch.zeros(1, 1, 12, 24)
+        layer[..., 6:, :5] = 60.0
+        layer[..., 6:, 5:] = weak
+        found.append(relief(layer)[0, 0].double().numpy())
+        np.testing.assert_allclose(found[-1], lit(layer[0, 0].double().numpy()), atol=1.01)
+    assert not np.array_equal(*found)
+
+
 def test_the_relief_of_nothing_is_flat() -> None:
     """Far from every edge: 20 everywhere, an even histogram leaves that, and the kernel's sum is 1."""
     assert torch.equal(relief(torch.zeros(1, 1, 8, 8)), torch.full((1, 1, 8, 8), 20.0))
@@ -217,6 +233,13 @@ def test_liquid_on_the_threshold_is_wet_and_counts_up_to_white() -> None:
     step = torch.tensor([4.0, 10.0]).repeat_interleave(3).expand(1, 1, 6, 6)  # both beyond white: no edge between them
     cover = Spatter().draw(images, (0.0, 1.0, 0.1, 0.5, 0.5, 0), Given(step)).cover
     torch.testing.assert_close(cover, torch.full((1, 1, 6, 6), 0.5))
+
+
+def test_liquid_counts_in_whole_levels_that_are_full() -> None:
+    """Without an edge the relief is flat: 0.7 and 0.75 have 178.5 and 191.25 levels, so 178 and 191."""
+    normal = torch.tensor([0.7, 0.75]).repeat_interleave(3).expand(1, 1, 6, 6)
+    cover = Spatter().draw(torch.zeros(1, 3, 6, 6), (0.0, 1.0, 0.1, 0.5, 0.5, 0), Given(normal)).cover
+    assert cover[0, 0, 2].tolist() == pytest.approx([0.5 * 178 / 191] * 3 + [0.5] * 3, rel=1e-5)
 
 
 def test_where_nothing_is_wet_nothing_changes() -> None:
