@@ -165,6 +165,12 @@ def test_an_even_histogram_puts_shades_by_their_place(seed: int, shades: tuple[f
         assert np.array_equal(result, np.round(result))
 
 
+def test_a_single_darkest_pixel_is_at_0() -> None:
+    """Places 1, 3, 3 and 4 of four, less the darkest: 0, 2/3 and 1."""
+    layer = torch.tensor([3.0, 5.0, 5.0, 9.0]).view(1, 1, 2, 2)
+    assert equalised(layer).flatten().tolist() == [0.0, 170.0, 170.0, 255.0]
+
+
 def test_a_mean_over_nine_pixels_mirrors_the_border() -> None:
     layer = layers(3, range(200))
     np.testing.assert_allclose(
