@@ -59,6 +59,6 @@ def mirrored(images: Tensor, reach: int) -> Tensor:
         return F.pad(images, (reach,) * 4, mode="reflect")
     for axis in (2, 3):
         period = max(1, 2 * images.shape[axis] - 2)
-        places = torch.arange(-reach, images.shape[axis] + reach, device=images.device).remainder(period)
-        images = images.index_select(axis, torch.minimum(places, period - places))
+        sources = torch.arange(-reach, images.shape[axis] + reach, device=images.device).remainder(period)
+        images = images.index_select(axis, torch.minimum(sources, period - sources))
     return images
