@@ -27,7 +27,7 @@ from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch
 from holdfast.corruptions import frost as frost_module
-from holdfast.corruptions import photographs
+from holdfast.corruptions import photographs, shot_noise
 from holdfast.corruptions.axes import along, blurred, box, gaussian, nearest
 from holdfast.corruptions.defocus_blur import DefocusBlur, disk, mirrored
 from holdfast.corruptions.elastic_transform import ElasticTransform, Rubber
@@ -295,12 +295,19 @@ def test_photons_at_the_ends_of_chance(white: float, shade: int) -> None:
     assert (poisson.cdf(counts - 1, mean) < chances.double().numpy() + 1e-12).all()
 
 
-def test_whole_levels_of_shot_noise_survive_truncating() -> None:
-    """Counts of which every one is a whole number of levels: 51 photons for white, 5 levels each."""
-    images, chance = numbers(1, 1, 40, 40), numbers(1, 1, 40, 40, seed=1)
-    levels = ShotNoise().apply(images, Photons(chance, 51.0)) * 255
-    assert torch.equal(levels.floor() % 5, torch.zeros_like(levels))
-    assert float((levels - levels.floor()).max()) < 2e-4
+def test_whole_levels_of_shot_noise_survive_truncating(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All counts that are a whole number of levels, for every number of photons up to 600."""
+    for white in range(1, 601):
+        counts = torch.arange(2 * white + 1)
+        counts = counts[counts * 255 % white == 0]
+        monkeypatch.setattr(shot_noise, "_counts", lambda *_, whole=counts: whole.float())
+        made = ShotNoise().apply(torch.zeros(1), Photons(torch.zeros(1), float(white)))
+        assert torch.equal((made * 255).floor().long(), counts * 255 // white)
+
+
+def test_bins_of_chance_are_exact() -> None:
+    """A power of two of them: a uniform number times it has no rounding that puts it into the next bin."""
+    assert math.log2(shot_noise.BINS).is_integer()
 
 
 # weather
@@ -687,13 +694,15 @@ def test_the_longer_side_decides_the_ladder(shape: tuple[int, int, int], ladder:
 def test_a_corruption_of_your_own_is_registered_with_the_middle_rung_as_its_default(rungs: int, middle: int) -> None:
     levels = tuple(0.1 * (i + 1) for i in range(rungs))
     try:
-        made = corruption("made-up", category="noise", cifar=levels, imagenet=levels[::-1], extra=rungs == 1)(Counting)
+        options = {"extra": True} if rungs == 1 else {}
+        made = corruption("made-up", category="noise", cifar=levels, imagenet=levels[::-1], **options)(Counting)
         assert made is Counting
         built = registry.build(registry.bind("corruption", "made-up"))
         assert (built.severity, built.ladder, built.quantise) == (middle, "auto", "round")
         assert built.ladders == {"cifar": levels, "imagenet": levels[::-1]}
         assert isinstance(built.renderer, Counting)
-        assert registry.entry("corruption", "made-up").tags == ("noise", "extra" if rungs == 1 else "standard")
+        entry = registry.entry("corruption", "made-up")
+        assert (entry.tags, entry.version) == (("noise", "extra" if rungs == 1 else "standard"), 1)
     finally:
         registry.components["corruption"].pop("made-up", None)
 
