@@ -305,7 +305,7 @@ def test_whole_levels_of_shot_noise_survive_truncating(monkeypatch: pytest.Monke
         assert torch.equal((made * 255).floor().long(), counts * 255 // white)
 
 
-def test_bins_of_chance_are_exact() -> None:
+def test_bins_of_shot_noise_are_exact() -> None:
     """A power of two of them: a uniform number times it has no rounding that puts it into the next bin."""
     assert math.log2(shot_noise.BINS).is_integer()
 
