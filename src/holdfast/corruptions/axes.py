@@ -57,7 +57,7 @@ def box(size: int, smaller: int, device: str) -> Tensor:
     for index in range(smaller):
         centre = (index + 0.5) * scale
         first, last = max(0, int(centre - scale / 2 + 0.5)), min(size, int(centre + scale / 2 + 0.5))
-        distances = (torch.arange(first, last) + 0.5 - centre) / scale
+        distances = (torch.arange(first, last, dtype=torch.float64) - centre + 0.5) * (1 / scale)
         matrix[index, first:last] = ((distances > -0.5) & (distances <= 0.5)).double()
     return (matrix / matrix.sum(dim=1, keepdim=True)).float().to(device)
 

@@ -55,10 +55,10 @@ def disk(radius: float, sigma: float) -> Tensor:
 
 def mirrored(images: Tensor, reach: int) -> Tensor:
     """Images with a border that mirrors them about their outermost pixels, again and again where they are small."""
-    while reach:
-        step = min(reach, min(images.shape[2:]) - 1)
-        if not step:
-            return F.pad(images, (reach,) * 4, mode="replicate")
-        images = F.pad(images, (step,) * 4, mode="reflect")
-        reach -= step
+    if reach < min(images.shape[2:]):
+        return F.pad(images, (reach,) * 4, mode="reflect")
+    for axis in (2, 3):
+        period = max(1, 2 * images.shape[axis] - 2)
+        sources = torch.arange(-reach, images.shape[axis] + reach, device=images.device).remainder(period)
+        images = images.index_select(axis, torch.minimum(sources, period - sources))
     return images
