@@ -112,6 +112,19 @@ def stepped(images: Tensor) -> list[Tensor]:
     return [torch.cat([turn.cos(), turn.sin()], dim=1)]
 
 
+@pytest.mark.parametrize("slope", [0.0, 1.0, -1.0])
+def test_a_slope_that_is_no_number_moves_nothing(slope: float) -> None:
+    """Infinite, or zero times infinite, where a root begins: the step is left out, and halvings follow."""
+
+    def look(images: Tensor) -> list[Tensor]:
+        turn = (images > 0.6).to(images.dtype) + slope * (images - images.detach()).sqrt()
+        return [torch.cat([turn.cos(), turn.sin()], dim=1)]
+
+    ball = LpipsBall(look)
+    made = ball.project(scene_for(ball, pixel(0.3), 0.5), pixel(0.5))
+    assert float(made) == pytest.approx(math.floor(0.3 / 0.5 * 1024) / 1024 * 0.5, rel=1e-9)
+
+
 @pytest.mark.parametrize("published", [False, True])
 @pytest.mark.parametrize("moved", [0.9, 0.43, 0.32])
 def test_without_a_slope_ten_halvings_find_the_farthest_point_inside(moved: float, published: bool) -> None:

@@ -8,12 +8,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from holdfast.attacks.perceptual.lpa import lpa
 from holdfast.attacks.perceptual.lpips import apart, features
+from holdfast.attacks.perceptual.lpips_attack import ppgd
 from holdfast.attacks.perceptual.lpips_stages import own_stages
 from holdfast.attacks.recipes.frank_wolfe import FrankWolfe
-from holdfast.attacks.recipes.uar import StepsInRadii, share_of
+from holdfast.attacks.recipes.uar import FarFirstPass, StepsInRadii, share_of
 from holdfast.attacks.shapes import length, mean_tensor, parts_of
-from holdfast.attacks.steps import Point
+from holdfast.attacks.steps import Point, Steepest
 from holdfast.attacks.threat import Scene, Threat, scene_of
 from holdfast.attacks.threats.balls import L1, Linf
 from holdfast.attacks.threats.elastic import Elastic, smoothed
@@ -147,21 +149,28 @@ def test_a_warp_counts_pixels_from_the_first_and_a_place_at_the_horizon_is_finit
 # weather
 
 
-@pytest.mark.parametrize(
-    ("share", "lowest", "highest"),
-    [(0.995, None, 1.0), (0.98, None, 0.99), (-0.995, 0.0, None), (-0.98, 0.01, None), (0.5, None, 0.75)],
-)
-def test_published_clouds_near_the_ends_of_a_batch_are_its_ends(
-    share: float, lowest: float | None, highest: float | None
-) -> None:
+def test_published_clouds_near_the_ends_of_a_batch_are_its_ends() -> None:
     """Wibbles of one share of the radius make clouds of that share of the highest, since plasma is linear in them."""
-    threat = FogThreat(published=True)
-    scene = scene_for(threat, torch.zeros(3, 1, 8, 8), 25.0)
-    clouds = threat._clouds(scene, torch.full((3, *threat.shape(scene.images)), 25.0 * share))
-    if highest is not None:
-        assert clouds.flatten(1).amax(dim=1).tolist() == pytest.approx([highest] * 3, abs=1e-5)
-    if lowest is not None:
-        assert clouds.flatten(1).amin(dim=1).tolist() == pytest.approx([lowest] * 3, abs=1e-5)
+    threat, shares = FogThreat(published=True), torch.tensor([0.995, 0.98, 0.5, -0.995, -0.98])
+    scene = Scene(torch.zeros(5, 1, 8, 8), torch.full((5,), 25.0))
+    clouds = threat._clouds(scene, 25.0 * shares[:, None, None].expand(5, *threat.shape(scene.images)))
+    low, high = clouds.flatten(1).aminmax(dim=1)
+    assert high[:3].tolist() == pytest.approx([1.0, 0.99, 0.75], abs=1e-5)
+    assert low[3:].tolist() == pytest.approx([0.0, 0.01], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "threat",
+    [SnowThreat(), Gabor(), JpegThreat(Linf()), Recolour(), FogThreat()],
+    ids=lambda threat: threat.name,
+)
+@pytest.mark.parametrize("grey", [0.0, 1.0])
+def test_black_and_white_images_stay_valid_while_they_are_changed(threat: SnowThreat, grey: float) -> None:
+    images = torch.full((3, 3, 16, 16), grey)
+    scene = scene_for(threat, images, 0.9)
+    made = threat.render(scene, threat.start(scene, NOISE, DRAW))
+    assert float(made.min()) >= 0
+    assert float(made.max()) <= 1 + 1e-6
 
 
 def test_published_steps_are_a_share_of_the_square_of_the_radius() -> None:
@@ -288,6 +297,13 @@ def test_frank_wolfe_follows_a_gradient_that_is_nowhere_positive() -> None:
     assert torch.equal(moved[1], start[1])
 
 
+def test_a_published_first_pass_without_a_radius_is_finite() -> None:
+    threat = JpegThreat(Linf(), published=True)
+    scene = scene_for(threat, images_of(1), 0.0)
+    moved = FarFirstPass(Steepest(0.5)).advance(point_at(threat, scene, torch.zeros(3, 64), torch.ones(3, 64)), {})
+    assert float(moved.abs().max()) == 0
+
+
 def test_a_step_is_one_over_the_root_of_their_number_unless_said() -> None:
     assert [share_of(steps, None) for steps in (0, 1, 4, 100)] == pytest.approx([1.0, 1.0, 0.5, 0.1])
     assert share_of(4, 0.3) == 0.3
@@ -313,3 +329,42 @@ def test_a_map_of_one_pixel_is_no_stage() -> None:
     net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Conv2d(4, 5, 1), nn.Flatten(), nn.Linear(5, 2))
     model = wrap(net, name="pooled", classes=2, channels=3)
     assert [call.name for call in own_stages(model, images_of()).calls] == ["0"]
+
+
+def test_a_module_that_works_twice_is_seen_at_its_last_turn() -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mix, self.head = nn.Conv2d(3, 3, 1), nn.Linear(3, 2)
+
+        def forward(self, images: Tensor) -> Tensor:
+            once = self.mix(images)
+            self.head(self.mix(torch.relu(once)).mean(dim=(2, 3)))
+            return self.head(once.mean(dim=(2, 3)))
+
+    net, images = Twice().requires_grad_(False), images_of()
+    stages = own_stages(wrap(net, name="twice", classes=2, channels=3), images)
+    (seen,) = stages(images)
+    torch.testing.assert_close(seen, net.mix(torch.relu(net.mix(images))))
+
+
+def test_the_most_passes_of_ppgd_on_itself() -> None:
+    """Two steps, one run. The loop: the clean image and three points. The network: of three steps at most each the
+
+    point, five directions and a projection of 16 looks; of two starts the clean image and a projection; the result.
+    """
+    attack = ppgd(steps=2)
+    assert attack.cost.forwards == (1 + 3) + 3 * (1 + 5 + 16) + 2 * (1 + 16) + 1
+    assert attack.cost.backwards == 2 + 1 + 3 * (5 + 5) + 2 * 5
+    assert ppgd(steps=2, network="alexnet").cost.forwards == 1 + 3
+    # as published: a look more at each step, and projections of 21 looks and 10 slopes
+    published = ppgd(steps=2, published=True).cost
+    assert published.forwards == 3 + 3 * (1 + 5 + 1 + 21) + 2 * (1 + 21) + 1
+    assert published.backwards == 2 + 1 + 3 * (5 + 10) + 2 * 10
+
+
+def test_the_most_passes_of_lpa_on_itself() -> None:
+    """Of each step a point, its probe and a slope; the last one ends with a look and a projection."""
+    cost = lpa(steps=2, rounds=3, restarts=2).cost
+    assert cost.forwards == 1 + 2 * 7 + 2 * (7 * 2 + 1 + 16) + 3 * (1 + 16) + 1
+    assert cost.backwards == 2 * 6 + 2 * (1 + 7 * 1 + 5) + 3 * 5
