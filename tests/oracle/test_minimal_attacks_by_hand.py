@@ -1,7 +1,8 @@
-"""FAB's step, FMN's ball and what a model is asked, on planes and in numbers that fit on a page."""
+"""FAB's step, FMN's ball, sweeps and what a model is asked, on planes and in numbers that fit on a page."""
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from holdfast.attacks.active_set import ActiveSet, Samples
 from holdfast.attacks.asked_model import AskedModel, ExactModel, kind_of
+from holdfast.attacks.attack import Attack
 from holdfast.attacks.every_step import last_images, takes_every_step
 from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.minimal import STRETCHES, SmallestPoints
@@ -18,13 +20,14 @@ from holdfast.attacks.recipes.automatic import Automatic
 from holdfast.attacks.recipes.fab import AlongBoundary, _root
 from holdfast.attacks.recipes.fmn import AdaptiveBall
 from holdfast.attacks.recipes.hyperplane import dual_norm, onto_plane
+from holdfast.attacks.recipes.sweep import Sweep, _splits, depth
 from holdfast.attacks.steps import Point, Steepest
 from holdfast.attacks.success import CLEAR
 from holdfast.attacks.threat import Scene
 from holdfast.attacks.threats.balls import L1, L2, Ball, Linf
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
-from holdfast.core.types import Batch, FastVersion
+from holdfast.core.types import AttackResult, Batch, Classifier, Cost, FastVersion
 from holdfast.models import TorchClassifier, wrap
 
 BALLS: dict[str, Ball] = {"linf": Linf(), "l2": L2(), "l1": L1()}
@@ -398,3 +401,153 @@ def test_training_asks_for_one_run_of_fixed_steps(text: str, fits: bool) -> None
 def test_no_smallest_point_is_trained_on() -> None:
     attack = GradientAttack(Linf(), cross_entropy, Steepest(0.3), 3, keep="smallest", radius=0.1)
     assert not takes_every_step(attack)
+
+
+# numbers at their ends
+
+
+def test_without_a_gradient_fmn_stays_and_is_finite() -> None:
+    point = point_at(L2(), (0.1, 0.0), -0.2, weight=(0.0, 0.0), best_loss=-0.3)
+    state = {"limit": torch.tensor([0.2])}
+    assert entries(AdaptiveBall(10).advance(point, state)) == pytest.approx([0.1, 0.0])
+
+
+@pytest.mark.parametrize("norm", BALLS)
+def test_an_entry_beyond_its_box_by_rounding_does_not_move_the_wrong_way(norm: str) -> None:
+    high = torch.tensor([[-1e-3, 1.0]])
+    made = onto_plane(norm, torch.tensor([[1.0, 1.0]]), torch.tensor([0.4]), torch.tensor([[-1.0, -1.0]]), high)
+    assert entries(made) == pytest.approx([0.0, 0.4], abs=1e-6)
+
+
+def test_what_is_stretched_stays_a_valid_image() -> None:
+    """The third stretch, by 1.6e-4, would take the second pixel beyond white; the first one then has to do."""
+    smallest, _ = samples_at(MINIMAL, batch_of((0.8, 0.3)), torch.zeros(1, 1, 1, 2), math.inf)
+    active = smallest.active
+    active.extra["clearance"][:] = 4.0001
+    active.extra["unclear"][:] = -0.6999
+    active.extra["unclear at"] = torch.tensor([-0.2, 0.6999]).view(1, 1, 1, 2)
+    smallest.stretch()
+    assert active.result.broken.tolist() == [True]
+    assert active.result.forwards.tolist() == [3]
+    assert entries(active.result.variable) == pytest.approx([-0.2 * (1 + 1.6e-4), 0.7], abs=1e-7)
+    assert float(active.result.best_value) == pytest.approx(-0.7, abs=1e-7)
+
+
+# sweeps
+
+
+class Rising(Attack):
+    """Sets the first pixel to the radius; the model is wrong where that passes the second pixel. Notes what it got."""
+
+    radius = math.nan
+
+    def __init__(self) -> None:
+        self.radii: list[list[float]] = []
+        self.firsts: list[list[float] | None] = []
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(10, 5)
+
+    def attempt(
+        self, model: Classifier, batch: Batch, noise: Noise, radius: Tensor, *, width: int, first: Tensor | None = None
+    ) -> AttackResult:
+        self.radii.append(radius.tolist())
+        self.firsts.append(None if first is None else first.flatten().tolist())
+        images = batch.images.clone()
+        images[:, 0, 0, 0] = radius
+        passes = torch.full((len(batch),), 3)
+        broken = images[:, 0, 0, 0] > images[:, 0, 0, 1]
+        return AttackResult(
+            images, size=radius.clone(), broken=broken, forwards=passes, backwards=passes - 1, variable=radius + 1
+        )
+
+
+class Passes(nn.Module):
+    def forward(self, images: Tensor) -> Tensor:
+        lead = images[:, 0, 0, 0] - images[:, 0, 0, 1]
+        return torch.stack([torch.zeros_like(lead), lead], dim=1)
+
+
+RADII = (0.1, 0.2, 0.3, 0.4)
+THRESHOLDS = {-0.5: 0.0, 0.05: 0.1, 0.15: 0.2, 0.25: 0.3, 0.35: 0.4, 0.9: math.inf}
+
+
+def swept(**how: bool) -> tuple[Rising, AttackResult]:
+    model = wrap(Passes(), name="passes", classes=2, channels=1)
+    attack, batch = Rising(), batch_of(*((0.0, level) for level in THRESHOLDS))
+    radius = torch.full((len(batch),), math.nan)
+    return attack, Sweep(attack, RADII, **how).attempt(model, batch, Noise.of(0, batch.ids), radius, width=2)
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_a_sweep_finds_every_threshold_of_its_grid(warm: bool) -> None:
+    attack, made = swept(warm=warm)
+    assert made.radius is not None
+    assert made.radius.tolist() == pytest.approx(list(THRESHOLDS.values()))
+    assert made.broken.tolist() == [True] * 5 + [False]
+    # what is shown is the image at the threshold, or at the largest radius
+    assert made.images[:, 0, 0, 0].tolist() == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4, 0.4])
+    assert made.size.tolist() == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4, 0.4])
+    assert len(attack.radii[0]) == 5, "who is wrong already is not attacked"
+    if warm:
+        # an attack at r ends at r + 1 here; the next one begins there times its own radius over r
+        before, now, first = attack.radii[0][0], attack.radii[1], attack.firsts[1]
+        assert attack.firsts[0] is None
+        assert first == pytest.approx([(before + 1) * radius / before for radius in now])
+    else:
+        assert attack.firsts == [None] * len(attack.firsts)
+
+
+def test_an_exhaustive_sweep_attacks_at_every_radius_from_the_largest_down() -> None:
+    attack, made = swept(exhaustive=True, warm=True)
+    for radii, radius in zip(attack.radii[-4:], reversed(RADII), strict=True):
+        assert radii == pytest.approx([radius] * 5)
+    assert attack.firsts[-4:] == [None] * 4, "from where each attack begins alone"
+    assert made.radius is not None
+    assert made.radius.tolist() == pytest.approx(list(THRESHOLDS.values()))
+    assert made.tallies["samples swept"] == 5
+    assert made.tallies["samples that broke below a radius they withstood"] == 0
+    assert made.tallies["samples whose search ends elsewhere"] == 0
+    # passes are those of the search too; each attack takes three and two, and a success one more to confirm it
+    search = swept(warm=True)[1]
+    successes = torch.tensor([0, 4, 3, 2, 1, 0])
+    attacked = torch.tensor([0, 4, 4, 4, 4, 4])
+    assert torch.equal(made.forwards - search.forwards, 1 + 3 * attacked + successes)
+    assert torch.equal(made.backwards - search.backwards, 2 * attacked)
+
+
+def average(tree: tuple[int, ...], n: int) -> float:
+    """The mean cost of a search over n places: where to attack goes by the distance; a success costs a fifth."""
+    total = 0.0
+    for threshold in range(1, n + 1):  # broken from this index on
+        low, high = 0, n
+        while high - low > 1:
+            at = low + tree[high - low]
+            if at >= threshold:
+                high, total = at, total + 0.2
+            else:
+                low, total = at, total + 1.0
+    return total / n
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 6])
+def test_the_search_is_the_cheapest_of_all(n: int) -> None:
+    trees = itertools.product(*(range(1, distance) for distance in range(2, n + 1)))
+    best = min(average((0, 0, *tree), n) for tree in trees)
+    assert average(_splits(n), n) == pytest.approx(best)
+    assert _splits(n)[:2] == (0, 0)
+
+
+def test_the_longest_search_is_that_of_the_worst_threshold() -> None:
+    for n in (2, 3, 5, 9, 21):
+        tree, longest = _splits(n), 0
+        for threshold in range(1, n + 1):
+            low, high, count = 0, n, 0
+            while high - low > 1:
+                at, count = low + tree[high - low], count + 1
+                low, high = (low, at) if at >= threshold else (at, high)
+            longest = max(longest, count)
+        assert depth(n) == longest
+    assert Sweep(Rising(), RADII).cost == Cost((10 + 1) * depth(5) + 1, 5 * depth(5))
+    assert Sweep(Rising(), RADII, exhaustive=True).cost == Cost((10 + 1) * (4 + depth(5)) + 1, 5 * (4 + depth(5)))
