@@ -221,6 +221,19 @@ def test_a_point_counts_once_another_class_leads_by_a_hundred_thousandth_of_the_
     torch.testing.assert_close(samples.state["unclear at"][1], variable[1])
 
 
+def test_of_unclear_points_the_smallest_is_remembered() -> None:
+    """The same lead of 4e-5, by a change of one pixel by 0.5 or of both by 0.25."""
+    lead = 0.5 * CLEAR * 8 / 10
+    near, far = (-0.25, 0.25 + lead), (0.0, 0.5 + lead)
+    smallest, samples = samples_at(MINIMAL, batch_of((0.8, 0.3)), torch.zeros(1, 1, 1, 2), math.inf)
+    for change, kept in ((far, far), (near, near), (far, near)):
+        samples.variable = torch.tensor(change).view(1, 1, 1, 2)
+        logits = pixels()(samples.images + samples.variable)
+        smallest.value(samples, torch.tensor([True]), logits)
+        assert entries(samples.state["unclear at"]) == pytest.approx(kept, abs=1e-7)
+        assert float(samples.state["unclear"]) == pytest.approx(-max(map(abs, kept)), abs=1e-6)
+
+
 def test_the_smallest_unclear_point_of_finished_samples_is_kept() -> None:
     batch = batch_of((0.8, 0.3), (0.8, 0.3), (0.8, 0.3))
     smallest, samples = samples_at(MINIMAL, batch, torch.full((3, 1, 1, 2), 0.1), math.inf)

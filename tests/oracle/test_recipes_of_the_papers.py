@@ -25,6 +25,7 @@ from holdfast.attacks.search import RandomSearch
 from holdfast.attacks.steps import Steepest, Step
 from holdfast.attacks.threats.smooth import Smoothness
 from holdfast.attacks.threats.snow_threat import FlakeSteps
+from holdfast.core.errors import Misuse
 from holdfast.core.registry import registry
 
 NORMS = ("linf", "l2", "l1")
@@ -317,3 +318,42 @@ def test_lpa_takes_five_rounds_and_fast_lpa_one() -> None:
 def test_the_margin_of_perceptual_attacks_ends_at_one() -> None:
     logits, labels = torch.tensor([[0.0, 3.0], [0.0, 0.5], [2.0, 0.0]]), torch.zeros(3, dtype=torch.int64)
     assert margin_to_one(logits, labels, labels).tolist() == [1.0, 0.5, -2.0]
+
+
+@pytest.mark.parametrize(
+    ("fine", "wrong"),
+    [
+        ("pgd-linf:steps=1", "pgd-linf:steps=0"),
+        ("pgd-linf:draws=1", "pgd-linf:draws=0"),
+        ("pgd-linf:step_size=0.001", "pgd-linf:step_size=0.0"),
+        ("pgd-linf:step_share=0.001", "pgd-linf:step_share=0.0"),
+        ("pgd-linf:step_share=0.1", "pgd-linf:step_share=0.1,step_size=0.1"),
+        ("apgd-ce-linf:steps=1", "apgd-ce-linf:steps=0"),
+        ("apgd-ce-linf:draws=1", "apgd-ce-linf:draws=0"),
+        ("apgd-t-linf:targets=1", "apgd-t-linf:targets=0"),
+        ("mm5-linf:targets=1", "mm5-linf:targets=-1"),
+        ("fab-l2:bias=0.0", "fab-l2:bias=-0.1"),
+        ("fab-l2:bias=1.0", "fab-l2:bias=1.1"),
+        ("fab-l2:back=1.0", "fab-l2:back=1.1"),
+        ("fab-l2:back=0.01", "fab-l2:back=0.0"),
+        ("fab-l2:overshoot=1.0", "fab-l2:overshoot=0.99"),
+        ("fab-t-l2:targets=1", "fab-t-l2:targets=0"),
+        ("fmn-l2:step_size=0.01", "fmn-l2:step_size=0.0"),
+        ("fmn-l2:pace=0.01", "fmn-l2:pace=0.0"),
+        ("fmn-l2:pace=0.99", "fmn-l2:pace=1.0"),
+        ("elastic:steps=1", "elastic:steps=0"),
+        ("elastic:share=0.01", "elastic:share=0.0"),
+        ("gabor-attack:density=1.0", "gabor-attack:density=1.01"),
+        ("gabor-attack:density=0.01", "gabor-attack:density=0.0"),
+        ("square-linf:share=1.0", "square-linf:share=1.01"),
+        ("square-linf:share=0.01", "square-linf:share=0.0"),
+        ("ppgd:steps=1", "ppgd:steps=0"),
+        ("lpa:steps=1", "lpa:steps=0"),
+        ("lpa:rounds=1", "lpa:rounds=0"),
+        ("stadv:rate=0.0001", "stadv:rate=0.0"),
+    ],
+)
+def test_numbers_are_refused_from_where_they_make_no_sense(fine: str, wrong: str) -> None:
+    built(fine)
+    with pytest.raises(Misuse):
+        built(wrong)
