@@ -390,6 +390,8 @@ def test_training_takes_the_last_point_of_fixed_steps_and_the_best_of_automatic_
     torch.testing.assert_close(made, batch.images + torch.tensor([-0.06, 0.06]))
     own = GradientAttack(Linf(), margin, Automatic(4), 4, start="identity", radius=0.1)
     torch.testing.assert_close(last_images(own, pixels(), batch, noise), batch.images + torch.tensor([-0.1, 0.1]))
+    once = GradientAttack(Linf(), margin, Automatic(1), 1, start="identity", radius=0.1)
+    torch.testing.assert_close(last_images(once, pixels(), batch, noise), batch.images + torch.tensor([-0.1, 0.1]))
 
 
 @pytest.mark.parametrize(
