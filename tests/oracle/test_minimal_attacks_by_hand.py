@@ -299,6 +299,8 @@ def test_clean_images_that_a_fast_version_calls_wrong_or_close_are_scored_again(
     assert torch.equal(again, rough)
     assert passes.tolist() == [1, 1, 1]
     model.fast = None
+    nobody = Batch(batch.images[:0], batch.labels[:0], ())
+    assert AskedModel(model, attack).clean_logits(nobody, width=2)[0].shape == (0, 2)
     exact, passes = AskedModel(model, attack).clean_logits(batch, width=2)
     assert exact[:, 0].tolist() == pytest.approx([8.0] * 3)
     assert passes.tolist() == [1, 1, 1]

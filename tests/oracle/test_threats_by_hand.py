@@ -257,6 +257,20 @@ def test_blocks_cover_the_image(
     assert (layout.luma, layout.chroma, layout.size) == (luma, chroma, size)
 
 
+def test_a_coefficient_of_luma_brightens_all_channels_of_a_colour_image_alike() -> None:
+    """The first one of a block is worth 16 / 8 levels, half of which a variable of 1 adds; chroma stays."""
+    images = torch.full((3, 3, 16, 16), 0.5)
+    threat = JpegThreat(Linf())
+    scene = scene_for(threat, images, 1.0)
+    variable = threat.identity(scene)
+    variable[0, 0], variable[1, 64], variable[2, 128] = 1.0, -1.0, 1.0  # blocks go along the first row, then the next
+    change = (threat.render(scene, variable) - images) * 255
+    for sample, (rows, columns), sign in ((0, (0, 0), 1), (1, (0, 8), -1), (2, (8, 0), 1)):
+        wanted = torch.zeros(3, 16, 16)
+        wanted[:, rows : rows + 8, columns : columns + 8] = sign * 16 / 8 / 2
+        torch.testing.assert_close(change[sample], wanted, rtol=0, atol=1e-3)
+
+
 def test_extremes_of_jpeg_end_at_the_cap_or_the_radius() -> None:
     gradient = torch.zeros(3, 64)
     gradient[:, :3] = torch.tensor([3.0, -2.0, 1.0])
