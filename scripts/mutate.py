@@ -204,9 +204,10 @@ def sites(node: ast.AST, names: tuple[str, ...] = (), function: str | None = Non
             if isinstance(child, ast.keyword) and child.arg in SETTINGS:
                 continue
             inside, around, says = names, function, returns
-            if isinstance(node, ast.FunctionDef) and field == "body" and function is None:
+            is_body = isinstance(node, ast.FunctionDef) and field == "body"
+            if is_body and function is None and not names[-1].startswith("register_"):  # those run at import
                 around = ".".join(names)
-            if isinstance(node, ast.FunctionDef) and field == "body":
+            if is_body:
                 says = ast.unparse(node.returns) if node.returns else ""
             if isinstance(child, ast.ClassDef | ast.FunctionDef):
                 inside = (*names, child.name)
@@ -459,6 +460,7 @@ def noting_calls(module: str) -> CodeType:
                 mark(child, (*names, child.name))
             elif isinstance(child, ast.FunctionDef):
                 name = ".".join((*names, child.name))
+                mark(child, (*names, child.name))  # such as the recipes that a function registers
                 child.body.insert(0, ast.parse(f"{NOTE}(({module!r}, {name!r}))").body[0])
             else:
                 mark(child, names)

@@ -176,7 +176,7 @@ class LogitPair:
         step = max(1, _BLOCK // self.classes)
         for start in range(0, self.n, step):
             one, other = (
-                np.ascontiguousarray(side[start : start + step].T, dtype=np.float64) for side in (self.one, self.other)
+                np.array(side[start : start + step].T, dtype=np.float64, order="C") for side in (self.one, self.other)
             )
             one -= one.max(axis=0)
             other -= other.max(axis=0)
