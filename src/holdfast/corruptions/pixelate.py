@@ -9,7 +9,13 @@ from holdfast.corruptions.axes import box, nearest
 from holdfast.corruptions.ladder import LEVELS, Level, corruption
 
 
-@corruption("pixelate", category="digital", cifar=(0.95, 0.9, 0.85, 0.75, 0.65), imagenet=(0.6, 0.5, 0.4, 0.3, 0.25))
+@corruption(
+    "pixelate",
+    category="digital",
+    cifar=(0.95, 0.9, 0.85, 0.75, 0.65),
+    imagenet=(0.6, 0.5, 0.4, 0.3, 0.25),
+    version=2,
+)
 class Pixelate:
     """Shrinks by the mean over boxes and enlarges again without smoothing, as an upsampled thumbnail looks.
 
