@@ -134,6 +134,7 @@ def cost(one: np.ndarray, other: np.ndarray, beta: float) -> float:
     return float((mine + theirs - both).sum())
 
 
+@pytest.mark.slow
 def test_posterior_agreement_is_the_largest_of_many_maxima() -> None:
     for seed in range(0, CASES, 10):
         first = case(seed, classes=3)
@@ -195,6 +196,7 @@ def attack_set(seed: int) -> Battery:
     return Battery(tuple(entries), random_shares(random, len(entries)), best, n=50, best_n=20_000)
 
 
+@pytest.mark.slow
 def test_competitiveness_and_uar_are_those_of_loops() -> None:
     for seed in range(CASES):
         cells = attack_set(seed)

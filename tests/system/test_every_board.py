@@ -188,6 +188,7 @@ def unequal(ours: list[dict[str, object]], theirs: list[dict[str, object]]) -> l
     return found
 
 
+@pytest.mark.slow
 def test_a_cell_has_one_value_wherever_it_is_shown(
     everything: Everything, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

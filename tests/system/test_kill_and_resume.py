@@ -80,6 +80,7 @@ def killed_until_done(folder: Path, most_kills: int, duration: float, rng: rando
     return Story(kills, kept)
 
 
+@pytest.mark.slow
 def test_a_few_kills_leave_the_rows_of_an_undisturbed_run(tmp_path: Path, undisturbed: tuple[Rows, float]) -> None:
     rows, duration = undisturbed
     assert killed_until_done(tmp_path, 3, duration, random.Random(1)).kills > 0
@@ -112,6 +113,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(disk)], check=True)
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_keeps_what_was_there_and_the_run_resumes(
     small_disk: Path, undisturbed: tuple[Rows, float]
 ) -> None:

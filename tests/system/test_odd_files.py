@@ -228,6 +228,7 @@ def said(name: str, answer: Any) -> object:
     return answer.out
 
 
+@pytest.mark.slow
 def test_every_command_works_beside_every_odd_file(run: Any, made: Path, store: Path, tmp_path: Path) -> None:
     expected = commands(made, tmp_path)
     before = {name: said(name, run(*words, "--store", str(made))) for name, words in expected.items()}

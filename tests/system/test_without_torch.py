@@ -85,6 +85,8 @@ READING: dict[str, list[list[str]]] = {
 CASES = [(name, i) for name, several in READING.items() for i in range(len(several))]
 RUNNER = """
 import contextlib, io, json, sys, traceback
+
+pytestmark = pytest.mark.slow  # minutes in all
 absent = json.loads(sys.argv[1])
 class Absent:
     def find_spec(self, name, path=None, target=None):

@@ -14,6 +14,8 @@ from synthetic import add, fog, pgd, sweep
 from holdfast.site.build import build_site
 from holdfast.store.store import Store
 
+pytestmark = pytest.mark.slow  # minutes in all
+
 RUNS = re.compile(r'class="num">(\d+)</td>')
 
 

@@ -146,6 +146,7 @@ def test_a_port_in_use_is_an_error_with_a_way_out(served: Served) -> None:
     assert "--port" in str(caught.value.hint)
 
 
+@pytest.mark.slow
 def test_pages_are_built_again_when_a_run_finishes(store: Store, waited: Callable[[Callable[[], bool]], None]) -> None:
     add(store, 0.9)
     made = Served(store)
@@ -264,6 +265,7 @@ def test_a_store_that_cannot_be_listed_for_a_while_keeps_its_pages(
         pages.close()
 
 
+@pytest.mark.slow
 def test_a_run_that_could_not_be_read_is_looked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retrying_module, "PAUSES", (0.0,))
     store = Store(str(tmp_path / "store"))

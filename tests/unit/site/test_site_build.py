@@ -181,6 +181,7 @@ OTHER_SCRIPTS = re.compile(r'<script(?! src="(?:\.\./)*assets/[a-z.]+">)(?! type
 OTHER_NAMES = [pytest.param(name, marks=pytest.mark.slow) for name in (HOSTILE, '"; alert(1); "', "a\u2028b\ud800")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [CLOSING, "../../etc/passwd", *OTHER_NAMES])
 def test_a_hostile_name_is_text_everywhere(store: Store, tmp_path: Path, name: str) -> None:
     add(store, 0.9, model=name.encode("utf-8", "replace").decode(), flags=[Flag(CLOSING, "warning", HOSTILE)])
@@ -254,6 +255,7 @@ def test_a_folder_of_others_is_refused_and_left_alone(fresh: Site, tmp_path: Pat
         build_site(Store(str(tmp_path / "none")), out / "thesis.tex")
 
 
+@pytest.mark.slow
 def test_building_again_keeps_what_others_put_there_and_drops_what_is_gone(small: Store, tmp_path: Path) -> None:
     out = tmp_path / "site"
     build_site(small, out)
@@ -307,6 +309,7 @@ def test_reports_that_would_not_change_are_taken_over(small: Store, tmp_path: Pa
     assert build_site(Store(small.url), out).reused == 0
 
 
+@pytest.mark.slow
 def test_the_same_store_gives_the_same_bytes(small: Store, tmp_path: Path) -> None:
     one, other = build_site(small, tmp_path / "one" / "site"), build_site(small, tmp_path / "other" / "site")
     assert one.files == other.files
