@@ -82,11 +82,10 @@ READING: dict[str, list[list[str]]] = {
     "list": [["suites", "--json"], ["metrics"]],
     "show": [["suite:quick"], ["mine.toml", "--json"]],
 }
+pytestmark = pytest.mark.slow  # two minutes in all
 CASES = [(name, i) for name, several in READING.items() for i in range(len(several))]
 RUNNER = """
 import contextlib, io, json, sys, traceback
-
-pytestmark = pytest.mark.slow  # minutes in all
 absent = json.loads(sys.argv[1])
 class Absent:
     def find_spec(self, name, path=None, target=None):

@@ -14,7 +14,7 @@ from synthetic import add, fog, pgd, sweep
 from holdfast.site.build import build_site
 from holdfast.store.store import Store
 
-pytestmark = pytest.mark.slow  # minutes in all
+pytestmark = pytest.mark.slow  # half a minute in all
 
 RUNS = re.compile(r'class="num">(\d+)</td>')
 
