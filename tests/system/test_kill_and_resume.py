@@ -135,6 +135,7 @@ def test_a_disk_that_fills_up_keeps_what_was_there_and_the_run_resumes(
     assert only_run(small_disk / "store").footer.digest == undisturbed[0].footer.digest
 
 
+@pytest.mark.slow
 def test_ctrl_c_says_what_is_kept(tmp_path: Path, undisturbed: tuple[Rows, float]) -> None:
     process = started(tmp_path)
     store = Store(str(tmp_path))

@@ -307,6 +307,7 @@ def test_links_lead_from_index_to_board_to_report_and_back(opened: Any, root: st
     seen.page.wait_for_selector("#board")
 
 
+@pytest.mark.slow
 def test_a_served_page_offers_what_is_new(opened: Any, synthetic: Any, tmp_path: Path) -> None:
     store = Store(str(tmp_path / "store"))
     synthetic.add(store, 0.9, model="first")

@@ -35,6 +35,7 @@ print(touched())
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has its memory kept")
+@pytest.mark.slow
 def test_a_picked_cpu_keeps_its_memory() -> None:
     """Tensors of 64 MiB, made and dropped: with memory kept, their pages are not asked for again."""
 

@@ -340,6 +340,7 @@ def test_without_plotly_the_boards_are_built_and_say_so(tmp_path: Path, monkeypa
     assert "assets/plotly.min.js" not in site.files
 
 
+@pytest.mark.slow
 def test_a_suite_of_ones_own_has_its_board(small: Store, tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text('title = "Mine"\ndataset = "cifar10"\n[[board]]\nname = "clean"\nscenarios = ["{dataset}"]\n')
