@@ -33,6 +33,7 @@ from holdfast.trends.fits import fit, near_zero
 from holdfast.trends.robustness import effective_robustness
 from holdfast.trends.spaces import SPACES
 
+pytestmark = pytest.mark.slow  # a browser for a minute
 STATIC = Path(importlib.import_module("holdfast.site").__path__[0]) / "static"
 STYLE = ":root { color-scheme: light dark; } body { margin: 12px; font: 16px/1.5 sans-serif; }"
 POLICY = site_policy().replace("style-src", f"style-src {csp_hash(STYLE)}")  # as in pages, with this one's own style

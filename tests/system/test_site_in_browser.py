@@ -20,6 +20,7 @@ from holdfast.site.serve import Pages, server
 from holdfast.store.scores import Origin, Scores
 from holdfast.store.store import Store
 
+pytestmark = pytest.mark.slow  # a browser for a minute
 SUITE = "oodrobustbench-cifar10-linf"
 HOSTILE = "<img src=x onerror=alert(1)>"
 CLOSING = "</script><script>alert(2)</script><!--"
