@@ -28,9 +28,10 @@ CLOSE = 3.0  # errors of a fast version, each twice the largest seen: over the s
 
 
 class ExactModel:
-    """A model without its fast version; `exact` knows good batch lengths, where there is one."""
+    """A `model` without its fast version; `exact` knows good batch lengths, where there is one."""
 
     def __init__(self, model: Classifier, exact: ExactVersion | None) -> None:
+        self.model: Classifier = model.model if isinstance(model, ExactModel) else model
         self.card, self.exact = model.card, exact or model
         self.lengths = None if exact is None else exact.lengths
 

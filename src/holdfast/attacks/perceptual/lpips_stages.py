@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from holdfast.attacks.asked_model import ExactModel
 from holdfast.core.errors import HoldfastError
 from holdfast.core.types import Classifier
 
@@ -85,6 +86,8 @@ class Stages:
 
 def own_stages(model: Classifier, images: Tensor) -> Stages:
     """The stages of a classifier for images of this shape, found in one pass of a grey image."""
+    if isinstance(model, ExactModel):
+        model = model.model  # no padding: activations are those of the images given
     net = getattr(model, "net", model)
     net = getattr(net, "_orig_mod", net)  # what torch.compile wrapped
     if not isinstance(net, nn.Module):
