@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
 
     from holdfast.cli.figure_views import FigureInputs
     from holdfast.cli.trend_views import Output
+
+TESTBED = "imagenet-testbed"
+OODROBUSTBENCH = "oodrobustbench-cifar10-linf"
 
 app = typer.Typer(
     help="The figures of the papers, over the models of a board: numbers as a table, and a drawing with --out.",
@@ -60,11 +66,93 @@ OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="Also draw i
 SettingOption = Annotated[
     list[str] | None, typer.Option("--y", help="Scores under shifts: names or patterns such as `*-robustness`.")
 ]
-TESTBED = "imagenet-testbed"
 
 
-@app.command("scatter")
+@dataclass(frozen=True)
+class FigureRequest:
+    """The options that figures share: each command takes those that it names, the others keep their defaults."""
+
+    y: SettingOption = None
+    benchmark: BenchmarkOption = TESTBED
+    dataset: DatasetOption = None
+    fit: FitOption = None
+    leave_out: LeaveOutOption = None
+    model: ModelOption = None
+    space: SpaceOption = None
+    zero: ZeroOption = None
+    out: OutOption = None
+    store: StoreOption = STORE
+    csv: CsvOption = False
+    latex: LatexOption = False
+    json: JsonOption = False
+
+    @property
+    def how(self) -> Output:
+        from holdfast.cli.trend_views import Output
+
+        return Output(csv=self.csv, latex=self.latex, json=self.json)
+
+    def inputs(self, *, space: str | None = None) -> FigureInputs:
+        from holdfast.boards.board_tables import figure_table
+        from holdfast.cli.figure_views import FigureInputs
+        from holdfast.cli.trending import zero_policy
+        from holdfast.trends.selecting import Rule, fit_set
+
+        table, shares, suite = figure_table(self.benchmark, open_store(self.store), dataset=self.dataset)
+        rule = Rule(tuple(self.fit or ()), tuple(self.leave_out or ()))
+        if suite is not None and rule == Rule():
+            rule = Rule(suite.fit, suite.leave_out)
+        chosen = fit_set(table, rule.fit, rule.leave_out, benchmark=self.benchmark)
+        for note in chosen.notes if self.fit or self.leave_out else ():
+            warn(note)
+        seen = fit_set(table, self.model).models if self.model else table.models
+        own_space = "logit" if suite is None else suite.space
+        scale = space or self.space or own_space
+        return FigureInputs(self.benchmark, table, shares, chosen, seen, scale, zero_policy(self.zero))
+
+    def draw(self, drawing: ET.Element) -> None:
+        """Writes the drawing where --out names a file."""
+        if self.out is None:
+            return
+        from holdfast.site.drawings import write_drawing
+
+        write_drawing(drawing, self.out)
+        err.print(f"wrote {self.out}", markup=False, soft_wrap=True)
+
+
+Figure = Callable[..., None]
+
+
+def figure(name: str, options: str, *, benchmark: str = TESTBED) -> Callable[[Figure], Figure]:
+    """A function of a `FigureRequest` and options of its own as a command.
+
+    `options`: both kinds in the order of --help; where and how to print follow. `benchmark`: whose models by default.
+    """
+
+    def add(make: Figure) -> Figure:
+        own = inspect.signature(make, eval_str=True).parameters
+        known = {**inspect.signature(FigureRequest, eval_str=True).parameters, **own}
+        known["benchmark"] = known["benchmark"].replace(default=benchmark)
+        names = [*options.split(), "store", "csv", "latex", "json"]
+        spelled = [known[name].replace(kind=inspect.Parameter.KEYWORD_ONLY) for name in names]
+
+        def command(**values: object) -> None:
+            mine = {name: values.pop(name) for name in own if name in values}
+            make(FigureRequest(**values), **mine)  # type: ignore[arg-type]
+
+        command.__doc__ = make.__doc__
+        command.__annotations__ = {each.name: each.annotation for each in spelled}
+        command.__signature__ = inspect.Signature(spelled)  # type: ignore[attr-defined]
+        app.command(name)(command)
+        return make
+
+    return add
+
+
+@figure("scatter", "y x benchmark dataset fit leave_out model space zero baseline by out")
 def scatter_figure(
+    request: FigureRequest,
+    *,
     y: Annotated[
         list[str],
         typer.Option(
@@ -74,33 +162,21 @@ def scatter_figure(
     x: Annotated[
         str | None, typer.Option("--x", help="The score that explains it; each one's own reference by default.")
     ] = None,
-    benchmark: BenchmarkOption = TESTBED,
-    dataset: DatasetOption = None,
-    fit: FitOption = None,
-    leave_out: LeaveOutOption = None,
-    model: ModelOption = None,
-    space: SpaceOption = None,
-    zero: ZeroOption = None,
     baseline: Annotated[
         str | None, typer.Option("--baseline", help="Also show relative robustness: the score minus this model's.")
     ] = None,
     by: Annotated[str, typer.Option("--by", help="Colour by this fact.")] = "type",
-    out: OutOption = None,
-    store: StoreOption = STORE,
-    csv: CsvOption = False,
-    latex: LatexOption = False,
-    json: JsonOption = False,
 ) -> None:
     """Models as points, the line through those of the fit with its R², and each model's distance from it."""
     from holdfast.cli.figure_views import scatter_view
 
-    inputs = _inputs(store, benchmark, dataset, fit, leave_out, model, space, zero)
-    _finish(scatter_view(inputs, x, y, baseline, by, _how(csv, latex, json)), out)
+    request.draw(scatter_view(request.inputs(), x, y, baseline, by, request.how))
 
 
-@app.command("matrix")
+@figure("matrix", "y x kind threshold benchmark dataset fit leave_out space out", benchmark=OODROBUSTBENCH)
 def matrix_figure(
-    y: SettingOption = None,
+    request: FigureRequest,
+    *,
     x: Annotated[
         list[str] | None, typer.Option("--x", help="The undisturbed scores; accuracy and robustness by default.")
     ] = None,
@@ -111,176 +187,69 @@ def matrix_figure(
         list[str] | None,
         typer.Option("--threshold", help="A row for models whose two --x sum to this much or more; may be repeated."),
     ] = None,
-    benchmark: BenchmarkOption = "oodrobustbench-cifar10-linf",
-    dataset: DatasetOption = None,
-    fit: FitOption = None,
-    leave_out: LeaveOutOption = None,
-    space: SpaceOption = None,
-    out: OutOption = None,
-    store: StoreOption = STORE,
-    csv: CsvOption = False,
-    latex: LatexOption = False,
-    json: JsonOption = False,
 ) -> None:
     """R² of the line of every shifted score on accuracy and robustness, for all models or those above a threshold."""
     from holdfast.cli.shift_views import matrix_view
 
-    inputs = _inputs(store, benchmark, dataset, fit, leave_out, None, space, None)
+    inputs = request.inputs()
     levels = [parse_share(text, "--threshold") or 0.0 for text in threshold or ()]
-    _finish(matrix_view(inputs, x or (), y or (), kind or (), levels, _how(csv, latex, json)), out)
+    request.draw(matrix_view(inputs, x or (), request.y or (), kind or (), levels, request.how))
 
 
-@app.command("boxes")
-def boxes_figure(
-    y: SettingOption = None,
-    benchmark: BenchmarkOption = "oodrobustbench-cifar10-linf",
-    dataset: DatasetOption = None,
-    model: ModelOption = None,
-    out: OutOption = None,
-    store: StoreOption = STORE,
-    csv: CsvOption = False,
-    latex: LatexOption = False,
-    json: JsonOption = False,
-) -> None:
+@figure("boxes", "y benchmark dataset model out", benchmark=OODROBUSTBENCH)
+def boxes_figure(request: FigureRequest) -> None:
     """What each shift costs over models: quartiles, whiskers and the models beyond; catastrophic drops are flagged."""
     from holdfast.cli.shift_views import boxes_view
 
-    inputs = _inputs(store, benchmark, dataset, None, None, model, None, None)
-    _finish(boxes_view(inputs, y or (), _how(csv, latex, json)), out)
+    request.draw(boxes_view(request.inputs(), request.y or (), request.how))
 
 
-@app.command("limits")
-def limits_figure(
-    y: SettingOption = None,
-    benchmark: BenchmarkOption = "oodrobustbench-cifar10-linf",
-    dataset: DatasetOption = None,
-    fit: FitOption = None,
-    leave_out: LeaveOutOption = None,
-    out: OutOption = None,
-    store: StoreOption = STORE,
-    csv: CsvOption = False,
-    latex: LatexOption = False,
-    json: JsonOption = False,
-) -> None:
+@figure("limits", "y benchmark dataset fit leave_out out", benchmark=OODROBUSTBENCH)
+def limits_figure(request: FigureRequest) -> None:
     """The best score under each shift that a model perfect without it would have by the line, and the line's slope."""
     from holdfast.cli.shift_views import limits_view
 
-    inputs = _inputs(store, benchmark, dataset, fit, leave_out, None, "linear", None)
-    _finish(limits_view(inputs, y or (), _how(csv, latex, json)), out)
+    request.draw(limits_view(request.inputs(space="linear"), request.y or (), request.how))
 
 
-@app.command("grid")
+@figure("grid", "y model benchmark dataset sort out")
 def grid_figure(
-    y: SettingOption = None,
-    model: ModelOption = None,
-    benchmark: BenchmarkOption = TESTBED,
-    dataset: DatasetOption = None,
+    request: FigureRequest,
+    *,
     sort: Annotated[str | None, typer.Option("--sort", help="Order models by this score, best first.")] = None,
-    out: OutOption = None,
-    store: StoreOption = STORE,
-    csv: CsvOption = False,
-    latex: LatexOption = False,
-    json: JsonOption = False,
 ) -> None:
     """Models x settings as a heat map: every score that there is."""
     from holdfast.cli.figure_views import grid_view
 
-    inputs = _inputs(store, benchmark, dataset, None, None, model, None, None)
-    _finish(grid_view(inputs, y or (), sort, _how(csv, latex, json)), out)
+    request.draw(grid_view(request.inputs(), request.y or (), sort, request.how))
 
 
-@app.command("bars")
-def bars_figure(
-    y: SettingOption = None,
-    model: ModelOption = None,
-    benchmark: BenchmarkOption = "oodrobustbench-training",
-    dataset: DatasetOption = None,
-    out: OutOption = None,
-    store: StoreOption = STORE,
-    csv: CsvOption = False,
-    latex: LatexOption = False,
-    json: JsonOption = False,
-) -> None:
+@figure("bars", "y model benchmark dataset out", benchmark="oodrobustbench-training")
+def bars_figure(request: FigureRequest) -> None:
     """The scores of each model as bars, a block per score."""
     from holdfast.cli.figure_views import bars_view
 
-    inputs = _inputs(store, benchmark, dataset, None, None, model, None, None)
-    _finish(bars_view(inputs, y or (), _how(csv, latex, json)), out)
+    request.draw(bars_view(request.inputs(), request.y or (), request.how))
 
 
-@app.command("pairs")
+@figure("pairs", "x y model space out")
 def pairs_figure(
+    request: FigureRequest,
+    *,
     x: Annotated[str, typer.Option("--x", help="The scenario without the shift.")],
     y: Annotated[str, typer.Option("--y", help="The scenario under the shift.")],
     model: Annotated[list[str] | None, typer.Option("--model", help="Only these models.")] = None,
     space: Annotated[str, typer.Option("--space", help="probit, linear or logit.")] = "linear",
-    out: OutOption = None,
-    store: StoreOption = STORE,
-    csv: CsvOption = False,
-    latex: LatexOption = False,
-    json: JsonOption = False,
 ) -> None:
     """How often each pair of models gives the same answer, without a shift and under it; no labels are used."""
     from holdfast.cli.figure_views import pairs_view
 
-    _finish(pairs_view(open_store(store), x, y, model or (), space, _how(csv, latex, json)), out)
+    request.draw(pairs_view(open_store(request.store), x, y, model or (), space, request.how))
 
 
-@app.command("models")
-def models_figure(
-    benchmark: BenchmarkOption = TESTBED,
-    dataset: DatasetOption = None,
-    fit: FitOption = None,
-    leave_out: LeaveOutOption = None,
-    store: StoreOption = STORE,
-    csv: CsvOption = False,
-    latex: LatexOption = False,
-    json: JsonOption = False,
-) -> None:
+@figure("models", "benchmark dataset fit leave_out")
+def models_figure(request: FigureRequest) -> None:
     """The models that lines go through by the paper's choice, or by --fit and --leave-out, with their facts."""
     from holdfast.cli.figure_views import models_view
 
-    models_view(_inputs(store, benchmark, dataset, fit, leave_out, None, None, None), _how(csv, latex, json))
-
-
-def _how(csv: bool, latex: bool, json: bool) -> Output:
-    from holdfast.cli.trend_views import Output
-
-    return Output(csv=csv, latex=latex, json=json)
-
-
-def _inputs(
-    store: str,
-    benchmark: str,
-    dataset: str | None,
-    fit: list[str] | None,
-    leave_out: list[str] | None,
-    model: list[str] | None,
-    space: str | None,
-    zero: str | None,
-) -> FigureInputs:
-    from holdfast.boards.board_tables import figure_table
-    from holdfast.cli.figure_views import FigureInputs
-    from holdfast.cli.trending import zero_policy
-    from holdfast.trends.selecting import Rule, fit_set
-
-    kept = open_store(store)
-    table, shares, suite = figure_table(benchmark, kept, dataset=dataset)
-    rule = Rule(tuple(fit or ()), tuple(leave_out or ()))
-    if suite is not None and rule == Rule():
-        rule = Rule(suite.fit, suite.leave_out)
-    chosen = fit_set(table, rule.fit, rule.leave_out, benchmark=benchmark)
-    for note in chosen.notes if fit or leave_out else ():
-        warn(note)
-    seen = fit_set(table, model).models if model else table.models
-    own_space = "logit" if suite is None else suite.space
-    return FigureInputs(benchmark, table, shares, chosen, seen, space or own_space, zero_policy(zero))
-
-
-def _finish(drawn: ET.Element, out: Path | None) -> None:
-    if out is None:
-        return
-    from holdfast.site.drawings import write_drawing
-
-    write_drawing(drawn, out)
-    err.print(f"wrote {out}", markup=False, soft_wrap=True)
+    models_view(request.inputs(), request.how)
