@@ -66,7 +66,7 @@ def sized(norm: str, change: tuple[float, float]) -> float:
 
 
 @pytest.mark.parametrize("norm", BALLS)
-@pytest.mark.parametrize(("loss", "wrong"), [(-0.2, False), (0.1, True)])
+@pytest.mark.parametrize(("loss", "wrong"), [(-0.2, False), (-0.001, False), (0.1, True)])
 def test_a_step_of_fab_on_a_plane(norm: str, loss: float, wrong: bool) -> None:
     """From (0.1, 0) and from the image onto the plane by its nearest points, 5 % beyond, at most a tenth to the latter.
 
@@ -222,11 +222,11 @@ def test_a_point_counts_once_another_class_leads_by_a_hundred_thousandth_of_the_
 
 
 def test_of_unclear_points_the_smallest_is_remembered() -> None:
-    """The same lead of 4e-5, by a change of one pixel by 0.5 or of both by 0.25."""
+    """The same lead of 4e-5, by a change of one pixel by 0.5 or of both by 0.25; of equal sizes the first is kept."""
     lead = 0.5 * CLEAR * 8 / 10
-    near, far = (-0.25, 0.25 + lead), (0.0, 0.5 + lead)
+    near, equal, far = (-0.25, 0.25 + lead), (-0.2, 0.25 + lead), (0.0, 0.5 + lead)
     smallest, samples = samples_at(MINIMAL, batch_of((0.8, 0.3)), torch.zeros(1, 1, 1, 2), math.inf)
-    for change, kept in ((far, far), (near, near), (far, near)):
+    for change, kept in ((far, far), (near, near), (equal, near), (far, near)):
         samples.variable = torch.tensor(change).view(1, 1, 1, 2)
         logits = pixels()(samples.images + samples.variable)
         smallest.value(samples, torch.tensor([True]), logits)
