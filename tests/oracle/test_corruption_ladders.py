@@ -119,7 +119,7 @@ def test_the_levels_are_the_published_ones(name: str) -> None:
 
 
 @pytest.mark.parametrize("ladder", ["imagenet", "cifar"])
-def test_zooms_are_those_of_the_published_list(ladder: str) -> None:
+def test_views_of_zoom_blur_are_those_of_the_published_list(ladder: str) -> None:
     for (views, step), (end, apart) in zip(ladders_of("zoom-blur")[ladder], ZOOMS[ladder], strict=True):
         factors = np.arange(1, end, apart)
         assert (views, step) == (len(factors), apart)

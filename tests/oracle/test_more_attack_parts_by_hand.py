@@ -95,7 +95,7 @@ def test_a_cascade_refuses_what_one_of_its_attacks_refuses() -> None:
 # threats
 
 
-def test_the_tables_of_jpeg_are_those_that_pillow_writes_at_quality_50() -> None:
+def test_tables_of_jpeg_threat_are_those_that_pillow_writes_at_quality_50() -> None:
     """ITU-T T.81, K.1 and K.2: at quality 50 the tables stand in the file as they are."""
     file = io.BytesIO()
     Image.new("RGB", (16, 16), (200, 30, 90)).save(file, "JPEG", quality=50)
