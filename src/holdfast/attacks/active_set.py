@@ -1,8 +1,7 @@
 """The active set: the samples under attack, those that wait, and the result of each that is finished.
 
-At most `width` samples are attacked at once; one that is broken or out of steps is retired and the next one takes its
-row, so the model always sees full batches. All state is per sample: samples of different age, target, restart and
-radius share a batch, and no sample's result depends on its neighbours.
+At most `width` samples are attacked at once; one that is broken or out of steps gives its row to the next. All state is
+per sample: samples of different age, target, restart and radius share a batch, and none depends on its neighbours.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The gradient loop: every gradient attack is this loop with a threat, an objective, a step and what to keep.
-
-`ActiveSet` holds the samples under attack. With a fast version of the model, gradients come from that.
-"""
+"""The gradient loop: every gradient attack is this loop with a threat, an objective, a step and what to keep."""
 
 from __future__ import annotations
 
@@ -41,8 +38,7 @@ class GradientAttack(Attack):
     `targets`: how many other classes are aimed at in turn, likeliest first. `keep`: the strongest point inside the
     radius, the smallest that succeeds, or the last. `draws`: passes a gradient is averaged over, where a model answers
     at random. `penalty`: what a variable costs the objective, given the step's state. `stop_when_broken` is off where
-    every sample takes every step: in training, which wants the strongest point, for posterior agreement, and for
-    minimal attacks without a radius.
+    every sample takes every step: in training, for posterior agreement, and for minimal attacks without a radius.
     """
 
     threat: Threat

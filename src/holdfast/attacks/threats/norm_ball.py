@@ -18,8 +18,7 @@ from holdfast.core.noise import Noise
 class Ball(Threat):
     """What the norms share: the variable is the perturbation, and the box keeps the images valid.
 
-    `nearest`, `spread`, `steepest` and `farthest` are the norm's geometry in any box [low, high] around zero, for
-    threats that bound a variable of another kind.
+    `nearest`, `spread`, `steepest` and `farthest` are the norm's geometry in any box around zero, for any variable.
     """
 
     name: ClassVar[str]
