@@ -92,6 +92,7 @@ def check_model(model: str | Classifier) -> None:
     assert card.name, "a card has a name"
     assert card.classes >= 2, f"a classifier has at least 2 classes, its card says {card.classes}"
     assert card.channels in CHANNELS, f"images have 1 or 3 channels, the card says {card.channels}"
+    assert isinstance(card.size, int | None), f"a model's size is the side of its images, the card says {card.size}"
     if isinstance(model, str) and isinstance(classifier, TorchClassifier) and classifier.net.state_dict():
         assert card.weights == weights_digest(classifier.net), "the card has the digest of the weights"
     images = _smooth_images(card.channels, card.size or dict(SIZES)[card.channels])

@@ -202,7 +202,8 @@ class Net(nn.Module):
 def classifier(how: str) -> TorchClassifier:
     net = Net(how) if how in ("in training", "stays in training") else Net(how).eval()
     classes, channels = (12 if how == "classes" else 10), (3 if how == "channels" else 1)
-    return TorchClassifier(net, ModelCard("broken", "", classes=classes, channels=channels, size=28))
+    size: object = (28, 28) if how == "size" else 28
+    return TorchClassifier(net, ModelCard("broken", "", classes=classes, channels=channels, size=size))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -211,6 +212,7 @@ def classifier(how: str) -> TorchClassifier:
         ("classes", "wrong-outputs"),
         ("channels", "forward"),
         ("batch", "batch-dependent"),
+        ("size", "the side of its images"),
         ("no gradient", "not-differentiable"),
         ("random", "random-forward"),
         ("nan", "non-finite-logits"),
