@@ -28,7 +28,7 @@ from holdfast.metrics.agreement_adam import BATCH, RATE, START, adam_maximum
 Logits = NDArray[np.float32]
 
 
-class Found(NamedTuple):
+class Optimum(NamedTuple):
     """A maximum, and how long it took to find."""
 
     beta: float
@@ -52,20 +52,20 @@ def two_maxima() -> tuple[Logits, Logits]:
     return np.stack([size, -size], axis=1), np.stack([sign * size, -sign * size], axis=1)
 
 
-def exact(one: Logits, other: Logits, repeat: int) -> Found:
+def exact(one: Logits, other: Logits, repeat: int) -> Optimum:
     """The exact maximum in the fewest seconds of a few runs, checks of the input included."""
     seconds = []
     for _ in range(repeat):
         start = time.process_time()
         found = max(maxima(checked(one, other)), key=lambda each: each.total)
         seconds.append(time.process_time() - start)
-    return Found(found.beta, found.total, min(seconds))
+    return Optimum(found.beta, found.total, min(seconds))
 
 
-def timed(job: Callable[[], tuple[float, float]]) -> Found:
+def timed(job: Callable[[], tuple[float, float]]) -> Optimum:
     start = time.process_time()
     beta, total = job()
-    return Found(beta, total, time.process_time() - start)
+    return Optimum(beta, total, time.process_time() - start)
 
 
 def authors_kernel(folder: Path) -> Callable[..., Any]:

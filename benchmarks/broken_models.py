@@ -92,15 +92,15 @@ def remembers(model: Broken, images: Tensor) -> Tensor:
     logits = model.net(images)
     if not model.seen:
         model.seen = [images.detach()[:0], logits.detach()[:0]]
-    known, said = model.seen
+    known, kept = model.seen
     if len(known):
         near = torch.cdist(images.detach().flatten(1), known.flatten(1), p=float("inf"))
         nearest, index = near.min(1)
-        logits = torch.where((nearest < 0.2)[:, None], said[index] + 0 * logits, logits)
+        logits = torch.where((nearest < 0.2)[:, None], kept[index] + 0 * logits, logits)
     else:
         nearest = torch.full((len(images),), torch.inf)
     fresh = nearest >= 0.2
-    model.seen = [torch.cat([known, images.detach()[fresh]]), torch.cat([said, logits.detach()[fresh]])]
+    model.seen = [torch.cat([known, images.detach()[fresh]]), torch.cat([kept, logits.detach()[fresh]])]
     return logits
 
 

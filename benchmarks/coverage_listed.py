@@ -9,7 +9,7 @@ from __future__ import annotations
 SHARE, PAIR, UNPAIRED = "share right", "paired difference", "unpaired difference"
 CELLS, CLASSES, RADII = "mean accuracy over", "balanced accuracy", "mean over the radii"
 TOGETHER = "none: scores alone do not tell how cells vary together; the mean of one keeps its interval"
-MADE_OF = "made of rows above: "
+COMPOSED = "made of rows above: "
 
 LISTED: dict[str, str] = {
     "core.intervals.wilson": SHARE,
@@ -56,11 +56,11 @@ LISTED: dict[str, str] = {
     "metrics.ood.ood": TOGETHER,
     "metrics.per_class_accuracy.per_class": SHARE,
     "metrics.radius_curves.radius_curve": RADII,
-    "boards.multi_run_scores.multi_run_scores": MADE_OF + "the scores by name",
-    "boards.benchmark_tables.measured_score": MADE_OF + "the score of a cell",
+    "boards.multi_run_scores.multi_run_scores": COMPOSED + "the scores by name",
+    "boards.benchmark_tables.measured_score": COMPOSED + "the score of a cell",
     "metrics.stability.stability": "none: the largest of many slopes, each divided by a small difference",
     "metrics.stability.conditioned_stability": "none: the largest of many slopes, each divided by a small difference",
-    "boards.ranking.rank_interval": MADE_OF + "the ranks that the interval of the score allows",
+    "boards.ranking.rank_interval": COMPOSED + "the ranks that the interval of the score allows",
     "metrics.unpaired.unpaired": UNPAIRED,
     "trends.agreement_line.predict_accuracy": "`predict`",
     "trends.bands.band": "band about a line",

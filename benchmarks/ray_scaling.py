@@ -42,7 +42,7 @@ class Clock(Watcher):
     def planned(self, runs: Sequence[Expected]) -> None:  # noqa: ARG002
         self.ready = time.perf_counter()
 
-    def ended(self, run: Run, said: str, standing: Score | None) -> None:  # noqa: ARG002
+    def ended(self, run: Run, words: str, standing: Score | None) -> None:  # noqa: ARG002
         self.ended_at = time.perf_counter()
 
 
@@ -92,9 +92,9 @@ def main() -> None:
     assert len({each.digests for found in took.values() for each in found}) == 1, "the rows are the same every time"
     for what in ("work", "whole"):
         ratios = [getattr(one, what) / getattr(two, what) for one, two in zip(took[1], took[2], strict=True)]
-        said = "without start-up" if what == "work" else "with start-up"
+        words = "without start-up" if what == "work" else "with start-up"
         print(
-            f"{said}: 2 actors are {statistics.median(ratios):.2f}x as fast as 1 "
+            f"{words}: 2 actors are {statistics.median(ratios):.2f}x as fast as 1 "
             f"(median of {len(ratios)}, {min(ratios):.2f} to {max(ratios):.2f})"
         )
 

@@ -86,9 +86,9 @@ def proper(accuracy: float, scale: float) -> Measure:
 
     def measure(random: Random, n: int, resamples: int) -> Measured:
         labels = random.integers(0, 10, n)
-        said = np.where(random.random(n) < accuracy, labels, (labels + random.integers(1, 10, n)) % 10)
+        predicted = np.where(random.random(n) < accuracy, labels, (labels + random.integers(1, 10, n)) % 10)
         logits = random.normal(size=(n, 10))
-        logits[np.arange(n), said] = logits.max(axis=1) + random.exponential(2, n)
+        logits[np.arange(n), predicted] = logits.max(axis=1) + random.exponential(2, n)
         shares = _softmax(scale * logits)
         brier = ((shares - np.eye(10)[labels]) ** 2).sum(axis=1)
         nll = -np.log(shares[np.arange(n), labels])

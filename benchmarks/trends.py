@@ -62,11 +62,11 @@ def main() -> None:
     answers = random.random((204, 10_000)) < np.linspace(0.5, 0.9, 204)[:, None]
     timed("ranks of 204 models from 10,000 answers each", lambda: rank_intervals(testbed.models, answers))
     labels = random.integers(0, 10, 10_000)
-    said = np.where(answers[::4], labels, random.integers(0, 10, (51, 10_000))).astype(float)
+    predicted = np.where(answers[::4], labels, random.integers(0, 10, (51, 10_000))).astype(float)
     names = [f"m{i}" for i in range(51)]
     timed(
         "prediction by agreement, 51 models x 10,000 samples, 500 draws",
-        lambda: predict_accuracy(names, said, labels, said),
+        lambda: predict_accuracy(names, predicted, labels, predicted),
     )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"{'most memory held':<78} {peak:7.2f} GiB  (at most 2 GiB)")

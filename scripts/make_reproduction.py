@@ -221,8 +221,8 @@ def _left_out(results: Table) -> list[str]:
     ]
     for note in notes:
         value = ours[note.model, note.setting]
-        said = "none" if math.isnan(value) else f"{value:.2f}"
-        parts.append(f"| {note.model} | {COLUMNS[note.setting][1]} | {note.note} | {said} |")
+        result = "none" if math.isnan(value) else f"{value:.2f}"
+        parts.append(f"| {note.model} | {COLUMNS[note.setting][1]} | {note.note} | {result} |")
     return parts
 
 

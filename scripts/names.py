@@ -13,6 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "holdfast"
+BESIDE = ("tests", "scripts", "benchmarks", "examples")
 # public names with one meaning in two packages: a model or a dataset from its ref
 ALLOWED = {"function load"}
 # as names in code (whole, or as a part between underscores or capitals)
@@ -45,6 +46,8 @@ WORDS = [
     "hardly",
     "exactly",
 ]
+# plain English for a variable of a test, where no other meaning is near
+PLAIN = {"found", "again", "place", "places", "exactly", "hardly"}
 
 
 def definitions() -> dict[str, list[str]]:
@@ -83,12 +86,15 @@ def words_of(name: str) -> set[str]:
 
 
 def metaphors() -> dict[str, list[str]]:
-    """Words of the list, with the files that bind a name made of them."""
+    """Words of the list, with the files that bind a name made of them; a test's own name is a sentence."""
     used: dict[str, list[str]] = defaultdict(list)
-    for path in sorted(SOURCE.rglob("*.py")):
-        for name in sorted(bound_names(ast.parse(path.read_text()))):
-            for word in words_of(name) & set(WORDS):
-                used[word].append(f"{path.relative_to(SOURCE)}:{name}")
+    for folder in (SOURCE, *(ROOT / name for name in BESIDE)):
+        words = set(WORDS) - (set() if folder == SOURCE else PLAIN)
+        for path in sorted(folder.rglob("*.py")):
+            names = bound_names(ast.parse(path.read_text()))
+            for name in sorted(name for name in names if not name.startswith("test_")):
+                for word in words_of(name) & words:
+                    used[word].append(f"{path.relative_to(ROOT)}:{name}")
     return dict(used)
 
 

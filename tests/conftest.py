@@ -128,9 +128,9 @@ def rows_for(footer_for: Callable[..., Footer]) -> Callable[..., Rows]:
     ) -> Rows:
         n = len(right)
         labels = np.arange(n) % classes
-        said = np.where(right, labels, (labels + 1) % classes)
+        predicted = np.where(right, labels, (labels + 1) % classes)
         logits = np.random.default_rng(0).normal(size=(n, classes)).astype(np.float32)
-        logits[np.arange(n), said] += 10
+        logits[np.arange(n), predicted] += 10
         fields = {
             "ids": ids or [f"s{i}" for i in range(n)],
             "labels": labels,

@@ -115,5 +115,5 @@ def test_every_metric_is_a_score_of_something_that_the_command_line_has() -> Non
 def test_the_list_of_metrics_is_whole() -> None:
     from holdfast.cli.app import app
 
-    said = CliRunner().invoke(app, ["list", "metrics", "--json"])
-    assert {record["name"] for record in json.loads(said.stdout)} == set(registry.entries("metric"))
+    result = CliRunner().invoke(app, ["list", "metrics", "--json"])
+    assert {record["name"] for record in json.loads(result.stdout)} == set(registry.entries("metric"))

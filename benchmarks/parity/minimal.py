@@ -63,11 +63,11 @@ def main() -> int:
     sys.path.insert(0, str(chosen.peer))
     for stub in ("git", "requests"):  # foolbox imports them to fetch models, which nothing here does
         sys.modules.setdefault(stub, MagicMock())
-    wanted = "foolbox" if chosen.what == "fmn" else "autoattack.fab_pt"
+    expected = "foolbox" if chosen.what == "fmn" else "autoattack.fab_pt"
     try:
-        peer = importlib.import_module(wanted)
+        peer = importlib.import_module(expected)
     except ImportError as error:
-        print(f"no `{wanted}` in {chosen.peer}: {error}", file=sys.stderr)
+        print(f"no `{expected}` in {chosen.peer}: {error}", file=sys.stderr)
         return ABSENT
     if chosen.what == "planes":
         return planes()

@@ -521,17 +521,21 @@ def _command_line(folder: Path) -> Target:
             words[0] = "status"
         if any(word.startswith("fashion-mnist") for word in words) and words[0] == "evaluate":
             return  # that would measure
-        said, code = io.StringIO(), None
+        result, code = io.StringIO(), None
         before = sys.argv
         sys.argv = ["holdfast", *words]
         try:
-            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said), contextlib.chdir(folder):
+            with (
+                contextlib.redirect_stdout(io.StringIO()),
+                contextlib.redirect_stderr(result),
+                contextlib.chdir(folder),
+            ):
                 main()
         except SystemExit as stop:
             code = stop.code
         finally:
             sys.argv = before
         assert isinstance(code or 0, int), code
-        assert "Traceback" not in said.getvalue(), said.getvalue()
+        assert "Traceback" not in result.getvalue(), result.getvalue()
 
     return target

@@ -57,9 +57,9 @@ def test_with_the_rest_an_answer_is_right_exactly_if_the_model_s_own_is_in_the_g
             merged(case.known, case.groups, words="groups", other=True)
         return
     answers = merged(case.known, case.groups, words="groups", other=True)
-    said = LabelMapLayer(answers)(case.logits).argmax(1).tolist()
+    mapped = LabelMapLayer(answers)(case.logits).argmax(1).tolist()
     for label, group in enumerate(case.groups):
-        assert [answer == label for answer in said] == [int(own) in group for own in case.logits.argmax(1)]
+        assert [answer == label for answer in mapped] == [int(own) in group for own in case.logits.argmax(1)]
 
 
 @given(case=cases())
@@ -102,7 +102,7 @@ def test_the_whole_map_changes_nothing(known: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("groups", "other", "said"),
+    ("groups", "other", "message"),
     [
         (((),), False, "at least one class"),
         (((0,), (3,)), False, "names class 3, the model knows 0 to 2"),
@@ -110,6 +110,6 @@ def test_the_whole_map_changes_nothing(known: int) -> None:
         (((0, 1), (2,)), True, "nothing is left"),
     ],
 )
-def test_a_map_that_makes_no_sense_is_refused(groups: tuple[tuple[int, ...], ...], other: bool, said: str) -> None:
-    with pytest.raises(Misuse, match=said):
+def test_a_map_that_makes_no_sense_is_refused(groups: tuple[tuple[int, ...], ...], other: bool, message: str) -> None:
+    with pytest.raises(Misuse, match=message):
         LabelMap("wrong", 3, groups, other)

@@ -28,7 +28,7 @@ class Case(NamedTuple):
         return np.isfinite(self.logits).all(axis=1)
 
     @property
-    def said(self) -> np.ndarray:
+    def predicted(self) -> np.ndarray:
         """The first of the largest logits; -1 without a usable answer."""
         return np.array([list(row).index(max(row)) if np.isfinite(row).all() else -1 for row in self.logits])
 

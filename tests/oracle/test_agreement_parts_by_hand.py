@@ -55,10 +55,10 @@ def test_limits_of_ties_and_of_disagreement() -> None:
     one = np.array([[1.0, 0, 0], [1, 1, 0], [1, 1, 0], [1, 1, 0], [1, 0, 0]])
     other = np.array([[2.0, 0, 1], [5, 0, 0], [0, 3, 3], [3, 3, 0], [0, 1, 0]])
     pair = LogitPair(one, other)
-    wanted = [0.0, -math.log(2), -math.log(4), -math.log(2), -math.inf]
-    np.testing.assert_allclose(pair.limits, wanted)
+    expected = [0.0, -math.log(2), -math.log(4), -math.log(2), -math.inf]
+    np.testing.assert_allclose(pair.limits, expected)
     assert pair.limit == -math.inf
-    np.testing.assert_allclose(pair.terms([60.0])[:4, 0], wanted[:4], atol=1e-9)
+    np.testing.assert_allclose(pair.terms([60.0])[:4, 0], expected[:4], atol=1e-9)
     assert pair.same.tolist() == [True, True, False, True, False]
 
 
@@ -72,8 +72,8 @@ def test_a_part_is_every_so_many_of_the_samples() -> None:
 @pytest.mark.parametrize("beta", [0.0, 0.3, 4.0, 2000.0])
 def test_terms_are_the_definition_also_where_products_underflow(beta: float) -> None:
     pair = logits_of(6, 3, noise=3.0)
-    wanted = [overlap(a, b, beta) for a, b in zip(pair.one, pair.other, strict=True)]
-    np.testing.assert_allclose(pair.terms([beta])[:, 0], wanted, rtol=1e-9, atol=1e-9)
+    expected = [overlap(a, b, beta) for a, b in zip(pair.one, pair.other, strict=True)]
+    np.testing.assert_allclose(pair.terms([beta])[:, 0], expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("n", [1, 3])

@@ -334,13 +334,13 @@ def test_classes_without_a_name_have_their_number() -> None:
 def test_confusion_by_name_and_among_classes_that_have_samples_enough() -> None:
     """Ten of class 0, of which four are taken for 2; one of class 1, taken for 0."""
     labels = np.array([0] * 10 + [1])
-    said = np.array([2] * 4 + [0] * 6 + [0])
-    rows = rows_of(np.eye(3)[said], labels)
+    predicted = np.array([2] * 4 + [0] * 6 + [0])
+    rows = rows_of(np.eye(3)[predicted], labels)
     assert ConfusionShare(label="c0", predicted="c2")(rows).value == pytest.approx(0.4)
     assert ConfusionShare(label=1, predicted="c0")(rows).value == 1
     assert ConfusionShare()(rows).value == pytest.approx(0.4)  # class 1 has too few to be the largest
     assert ConfusionShare().details(rows)["largest"] == {"label": "c0", "predicted": "c2"}
-    few = rows_of(np.eye(3)[said[5:]], labels[5:])
+    few = rows_of(np.eye(3)[predicted[5:]], labels[5:])
     assert ConfusionShare().in_words(few) == "c1 taken for c0"
 
 

@@ -562,8 +562,8 @@ def test_rubber_is_pulled_by_its_draws() -> None:
 def test_a_wobble_is_smoothed_up_to_three_standard_deviations(sigma: float) -> None:
     chosen = Given(pull=numbers(1, 3, 2), wobble=numbers(1, 2, 12, 18, seed=1))
     drawn = ElasticTransform().draw(torch.zeros(1, 1, 12, 18), (3.2, sigma, 1.0), chosen)
-    rough = chosen.draws["wobble"][0].double().numpy() * 2 - 1
-    expected = 3.2 * ndimage.gaussian_filter(rough, (0, sigma, sigma), mode="reflect", truncate=3.0)
+    uneven = chosen.draws["wobble"][0].double().numpy() * 2 - 1
+    expected = 3.2 * ndimage.gaussian_filter(uneven, (0, sigma, sigma), mode="reflect", truncate=3.0)
     np.testing.assert_allclose(drawn.displacement[0].numpy(), expected, atol=1e-5)
 
 

@@ -78,11 +78,11 @@ def test_a_step_of_fab_on_a_plane(norm: str, loss: float, wrong: bool) -> None:
     near, far = (tuple(gap * u for u in UNIT[norm]) for gap in (near_gap, far_gap))
     one, two = sized(norm, near), sized(norm, far)  # type: ignore[arg-type]
     share = min(one / (one + two) if one + two else 0.0, 0.1)
-    wanted = [(1 - share) * (h + 1.05 * n) + share * 1.05 * f for h, n, f in zip(here, near, far, strict=True)]
+    expected = [(1 - share) * (h + 1.05 * n) + share * 1.05 * f for h, n, f in zip(here, near, far, strict=True)]
     step = AlongBoundary(100)
     point = point_at(BALLS[norm], (0.1, 0.0), loss, wrong=wrong)
     made = step.advance(point, step.fresh(BALLS[norm], point.scene, point.variable))
-    assert entries(made) == pytest.approx(wanted, abs=1e-6)
+    assert entries(made) == pytest.approx(expected, abs=1e-6)
 
 
 def test_the_last_three_steps_of_fab_are_taken_on_the_line_to_the_best_point() -> None:
@@ -132,12 +132,12 @@ def test_the_nearest_point_of_a_plane_is_a_multiple_of_the_unit_plane_s(norm: st
     assert float(dual_norm(norm, torch.tensor(WEIGHT))) == pytest.approx({"linf": 3, "l2": 5**0.5, "l1": 2}[norm])
 
 
-@pytest.mark.parametrize(("norm", "wanted"), [("linf", (0.3, -0.05)), ("l2", (0.3, -0.05)), ("l1", (0.3, -0.05))])
-def test_an_entry_out_of_room_leaves_the_rest_to_the_others(norm: str, wanted: tuple[float, float]) -> None:
+@pytest.mark.parametrize(("norm", "expected"), [("linf", (0.3, -0.05)), ("l2", (0.3, -0.05)), ("l1", (0.3, -0.05))])
+def test_an_entry_out_of_room_leaves_the_rest_to_the_others(norm: str, expected: tuple[float, float]) -> None:
     """⟨w, d⟩ = 0.4 with the second entry held at -0.05: it brings 0.1, and the first has to bring 0.3."""
     low, high = torch.tensor([[-1.0, -0.05]]), torch.tensor([[1.0, 1.0]])
     made = onto_plane(norm, torch.tensor([WEIGHT]), torch.tensor([0.4]), low, high)
-    assert entries(made) == pytest.approx(wanted, abs=1e-6)
+    assert entries(made) == pytest.approx(expected, abs=1e-6)
     beyond = onto_plane(norm, torch.tensor([WEIGHT]), torch.tensor([9.0]), low, high)
     assert entries(beyond) == pytest.approx([1.0, -0.05]), "where the plane is out of reach all go as far as they can"
 
@@ -274,7 +274,7 @@ def test_unclear_points_are_stretched_until_clear(radius: float, best: float, br
 # which version of a model is asked
 
 
-class Rough(FastVersion):
+class Fast(FastVersion):
     """Says what it is told to, and how often it was asked."""
 
     def __init__(self, logits: Tensor, *, error: float = 0.0) -> None:
@@ -288,15 +288,15 @@ class Rough(FastVersion):
 def test_clean_images_that_a_fast_version_calls_wrong_or_close_are_scored_again() -> None:
     """The label leads by 1 of 4, by 0.1 of 4 (close: 3 %), or not at all; the model itself says otherwise."""
     batch, model = batch_of((0.8, 0.3), (0.8, 0.3), (0.8, 0.3)), pixels()
-    rough = torch.tensor([[4.0, 3.0], [4.0, 3.9], [3.0, 4.0]])
-    model.fast = Rough(rough.clone())
+    uneven = torch.tensor([[4.0, 3.0], [4.0, 3.9], [3.0, 4.0]])
+    model.fast = Fast(uneven.clone())
     attack = GradientAttack(Linf(), margin, Steepest(0.3), 3, radius=0.1)
     logits, passes = AskedModel(model, attack).clean_logits(batch, width=3)
     torch.testing.assert_close(logits, torch.tensor([[4.0, 3.0], [8.0, 3.0], [8.0, 3.0]]))
     assert passes.tolist() == [1, 2, 2]
-    known = Batch(batch.images, batch.labels, batch.ids, logits=rough)
+    known = Batch(batch.images, batch.labels, batch.ids, logits=uneven)
     again, passes = AskedModel(model, attack).clean_logits(known, width=3)
-    assert torch.equal(again, rough)
+    assert torch.equal(again, uneven)
     assert passes.tolist() == [1, 1, 1]
     model.fast = None
     nobody = Batch(batch.images[:0], batch.labels[:0], ())
@@ -310,7 +310,7 @@ def test_a_fast_version_serves_only_attacks_that_confirm_and_that_it_is_strong_e
     model, attack = pixels(), GradientAttack(Linf(), margin, Steepest(0.3), 3, radius=0.1)
     every = GradientAttack(Linf(), margin, Steepest(0.3), 3, stop_when_broken=False, radius=0.1)
     other = GradientAttack(L2(), margin, Steepest(0.3), 3, radius=0.1)
-    fast = Rough(torch.zeros(3, 2))
+    fast = Fast(torch.zeros(3, 2))
     model.fast = fast
     assert AskedModel(model, attack).fast is fast
     assert AskedModel(model, every).fast is None
@@ -324,25 +324,25 @@ def test_a_fast_version_serves_only_attacks_that_confirm_and_that_it_is_strong_e
     torch.testing.assert_close(itself(torch.full((1, 1, 1, 2), 0.5)), torch.tensor([[5.0, 5.0]]))
 
 
-@pytest.mark.parametrize(("error", "wanted"), [(0.0, [False, False, True]), (0.5, [False, True, True])])
-def test_a_lead_within_the_error_of_a_fast_version_may_be_broken(error: float, wanted: list[bool]) -> None:
+@pytest.mark.parametrize(("error", "expected"), [(0.0, [False, False, True]), (0.5, [False, True, True])])
+def test_a_lead_within_the_error_of_a_fast_version_may_be_broken(error: float, expected: list[bool]) -> None:
     model, labels = pixels(), torch.zeros(3, dtype=torch.int64)
-    model.fast = Rough(torch.zeros(3, 2), error=error)
+    model.fast = Fast(torch.zeros(3, 2), error=error)
     asked = AskedModel(model, GradientAttack(Linf(), margin, Steepest(0.3), 3, radius=0.1))
-    assert asked.is_broken(torch.tensor([[4.0, 3.0], [4.0, 3.6], [3.0, 4.0]]), labels).tolist() == wanted
+    assert asked.is_broken(torch.tensor([[4.0, 3.0], [4.0, 3.6], [3.0, 4.0]]), labels).tolist() == expected
 
 
 def confirmed(attack: GradientAttack, *, broken: bool, near: bool, done: bool, taken: int, right: bool) -> Samples:
     """One sample of a fast version, after the model itself was asked about its best point."""
     batch, model = batch_of((0.8, 0.3)), pixels()
-    model.fast = Rough(torch.zeros(1, 2))
+    model.fast = Fast(torch.zeros(1, 2))
     active = ActiveSet(AskedModel(model, attack), batch, Noise.of(0, batch.ids), torch.tensor([0.1]), 1, None, 1)
     index = torch.zeros(1, dtype=torch.int64)
     samples = active.new_samples(index, index, active.scene(index, index), torch.zeros(1, 1, 1, 2))
     samples.best = torch.tensor([0.0, 0.4 if right else 0.6]).view(1, 1, 1, 2)
     samples.best_value, samples.taken = torch.tensor([0.7]), torch.tensor([taken])
-    for name, said in (("broken", broken), ("near", near), ("done", done)):
-        setattr(samples, name, torch.tensor([said]))
+    for name, marks in (("broken", broken), ("near", near), ("done", done)):
+        setattr(samples, name, torch.tensor([marks]))
     active.model.confirm(samples)
     return samples
 

@@ -38,8 +38,8 @@ def test_kappa_is_cohens() -> None:
         one, other = random.random((2, n)) < 0.6
         observed = np.mean(one == other)
         expected = one.mean() * other.mean() + (1 - one.mean()) * (1 - other.mean())
-        wanted = (observed - expected) / (1 - expected) if expected < 1 else math.nan
-        assert kappa(one, other).value == pytest.approx(wanted, nan_ok=True)
+        target = (observed - expected) / (1 - expected) if expected < 1 else math.nan
+        assert kappa(one, other).value == pytest.approx(target, nan_ok=True)
 
 
 def test_pearson_and_its_interval_are_scipys() -> None:

@@ -84,12 +84,12 @@ def test_auto_pgd_takes_a_hundred_steps_from_the_border(
 def test_minimum_margin_attacks_aim_at_three_five_or_nine_classes(
     name: str, targets: int, steps: int, norm: str
 ) -> None:
-    for text, wanted in ((f"{name}-{norm}", (steps, 1, targets)), (f"mm-plus-{norm}", (100, 1, 9))):
+    for text, expected in ((f"{name}-{norm}", (steps, 1, targets)), (f"mm-plus-{norm}", (100, 1, 9))):
         attack = gradient_attack(text)
-        assert numbers(attack) == (USUAL[norm], *wanted)
+        assert numbers(attack) == (USUAL[norm], *expected)
         assert attack.objective is lead
         assert attack.start == "border"
-        assert attack.step == Automatic(wanted[0])
+        assert attack.step == Automatic(expected[0])
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -305,13 +305,13 @@ def test_lpa_takes_five_rounds_and_fast_lpa_one() -> None:
     for loop, steps, rounds, rising in ((attack, 40, 5, False), (fast, 20, 1, True)):
         step = loop.step
         assert isinstance(step, Lagrange)
-        assert (step.steps, step.rounds, step.rising, step.settles, step.flat) == (steps, rounds, rising, False, 1e-8)
+        assert (step.steps, step.rounds, step.rising, step.stops, step.flat) == (steps, rounds, rising, False, 1e-8)
         assert loop.penalty == Excess(step.ball)
         assert (loop.start, loop.keep, loop.stop_when_broken) == ("inside", "strongest", True)
-    for name, settles, flat in (("lpa", True, 1e-8), ("fast-lpa", False, 1e-4)):
+    for name, stops, flat in (("lpa", True, 1e-8), ("fast-lpa", False, 1e-4)):
         last = inside(f"{name}:published=true")
         assert isinstance(last.step, Lagrange)
-        assert (last.step.settles, last.step.flat) == (settles, flat)
+        assert (last.step.stops, last.step.flat) == (stops, flat)
         assert (last.keep, last.stop_when_broken) == ("last", False)
 
 

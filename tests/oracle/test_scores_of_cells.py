@@ -76,7 +76,7 @@ def test_kappa_of_rows_is_that_of_counts() -> None:
         first = case(seed)
         second = rows_of(np.roll(first.logits, 1, axis=1), first.labels)
         table = np.zeros((2, 2))
-        for a, b in zip(first.said == first.labels, second.correct, strict=True):
+        for a, b in zip(first.predicted == first.labels, second.correct, strict=True):
             table[int(a), int(b)] += 1
         table /= table.sum()
         chance = table.sum(axis=0) @ table.sum(axis=1)
@@ -109,9 +109,9 @@ def test_agreement_of_predictions_is_that_of_argmax() -> None:
         random = np.random.default_rng(seed)
         other = other._replace(logits=random.permuted(one.logits, axis=1))
         changed = rows_of(other.logits, one.labels)
-        same = sum(a == b != -1 for a, b in zip(one.said, other.said, strict=True)) / len(one.labels)
+        same = sum(a == b != -1 for a, b in zip(one.predicted, other.predicted, strict=True)) / len(one.labels)
         assert afr_p(one.rows, changed).value == pytest.approx(same)
-        assert accuracy(changed).value == pytest.approx((other.said == one.labels).mean())
+        assert accuracy(changed).value == pytest.approx((other.predicted == one.labels).mean())
         known = one.answered & other.answered
         if known.any() and one.logits.shape[1] <= 128:
             made = posterior_agreement(one.logits[known], other.logits[known], resamples=0)

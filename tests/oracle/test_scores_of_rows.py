@@ -37,10 +37,10 @@ def the_same(made: float, theirs: float) -> bool:
 def test_accuracy_of_rows_and_classes_is_that_of_scikit_learn(cases: list[Case]) -> None:
     metrics = pytest.importorskip("sklearn.metrics")
     for each in cases:
-        said, labels = each.said, each.labels
-        assert the_same(Accuracy()(each.rows).value, metrics.accuracy_score(labels, said))
+        predicted, labels = each.predicted, each.labels
+        assert the_same(Accuracy()(each.rows).value, metrics.accuracy_score(labels, predicted))
         present = sorted(set(labels))
-        recalls = metrics.recall_score(labels, said, labels=present, average=None, zero_division=0)
+        recalls = metrics.recall_score(labels, predicted, labels=present, average=None, zero_division=0)
         assert [score.value for score in per_class(each.rows).values()] == pytest.approx(list(recalls))
         assert the_same(BalancedAccuracy()(each.rows).value, float(np.mean(recalls)))
         worst = PerClassAccuracy()(each.rows)
@@ -50,7 +50,7 @@ def test_accuracy_of_rows_and_classes_is_that_of_scikit_learn(cases: list[Case])
 
 def test_accuracy_of_rows_and_classes_is_that_of_a_loop(cases: list[Case]) -> None:
     for each in cases:
-        right = [answer == label for answer, label in zip(each.said, each.labels, strict=True)]
+        right = [answer == label for answer, label in zip(each.predicted, each.labels, strict=True)]
         assert the_same(Accuracy()(each.rows).value, sum(right) / len(right))
         assert the_same(MajorityShare()(each.rows).value, max(Counter(each.labels.tolist()).values()) / len(right))
         counts = Counter(each.labels.tolist())

@@ -46,7 +46,7 @@ def test_a_bump_takes_over_two_windows_and_what_is_left_of_the_radius(
         plan = one_of(whole, query)
         placed = stamps(proposal.sides, where.images, power=power, fall=fall).at(plan["stamp"]).numpy()
         made = proposal.propose(threat, where, best, plan)
-        wanted = np.zeros((4, *SHAPE))
+        expected = np.zeros((4, *SHAPE))
         for i in range(4):
             here = window(plan["rows"][i], plan["columns"][i])
             freed = here | window(plan["cleared rows"][i], plan["cleared columns"][i])
@@ -59,13 +59,13 @@ def test_a_bump_takes_over_two_windows_and_what_is_left_of_the_radius(
                 due = spare / 3 + (np.abs(held[c] * freed) ** power).sum()
                 due = (due * 3 if power == 1 else due) ** (1 / power)
                 new = new * due / (np.abs(new) ** power).sum() ** (1 / power)
-                wanted[i, c] = np.where(freed, new, held[c])
+                expected[i, c] = np.where(freed, new, held[c])
         if power == 2:
             image = where.images.numpy()
-            wanted = np.clip(image + wanted, 0, 1) - image
+            expected = np.clip(image + expected, 0, 1) - image
         else:
-            wanted = threat.project(where, torch.from_numpy(wanted).float()).numpy()
-        np.testing.assert_allclose(made.numpy(), wanted, atol=2e-5)
+            expected = threat.project(where, torch.from_numpy(expected).float()).numpy()
+        np.testing.assert_allclose(made.numpy(), expected, atol=2e-5)
 
 
 def test_a_square_is_painted_by_the_signs_of_its_channels() -> None:
@@ -78,12 +78,12 @@ def test_a_square_is_painted_by_the_signs_of_its_channels() -> None:
     for i, c, row, column in itertools.product(range(4), range(3), range(9), range(11)):
         top = (int(words[i, 0]) * (9 + 1 - side)) >> 31
         left = (int(words[i, 1]) * (11 + 1 - side)) >> 31
-        wanted = float(best[i, c, row, column])
+        expected = float(best[i, c, row, column])
         if top <= row < top + side and left <= column < left + side:
             image = float(where.images[i, c, row, column])
             sign = 1 if int(words[i, 2 + c]) >= 1 << 30 else -1
-            wanted = min(max(image + sign * 0.35, 0.0), 1.0) - image
-        assert float(made[i, c, row, column]) == pytest.approx(wanted, abs=1e-6)
+            expected = min(max(image + sign * 0.35, 0.0), 1.0) - image
+        assert float(made[i, c, row, column]) == pytest.approx(expected, abs=1e-6)
 
 
 def test_places_and_signs_of_words() -> None:

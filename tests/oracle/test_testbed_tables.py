@@ -102,9 +102,9 @@ def test_the_band_of_the_published_line_is_narrow_where_the_models_are(results) 
 
 def test_what_was_left_out_is_on_the_page_with_what_the_file_says(page, results) -> None:
     notes = unread("imagenet-testbed")
-    said = page.testbed_section(results)
+    section = page.testbed_section(results)
     assert len(notes) == 20
-    assert all(any(line.startswith(f"| {note.model} |") and note.note in line for line in said) for note in notes)
+    assert all(any(line.startswith(f"| {note.model} |") and note.note in line for line in section) for note in notes)
     # a reading that agrees with the file would have no reason to be left out
     ours = {(row.model, "imagenet"): 100 * row.accuracy for row in testbed.table_1(results)}
     ours |= {(row.model, "average-pgd"): 100 * row.pgd for row in testbed.table_1(results)}

@@ -266,18 +266,18 @@ def test_a_coefficient_of_luma_brightens_all_channels_of_a_colour_image_alike() 
     variable[0, 0], variable[1, 64], variable[2, 128] = 1.0, -1.0, 1.0  # blocks go along the first row, then the next
     change = (threat.render(scene, variable) - images) * 255
     for sample, (rows, columns), sign in ((0, (0, 0), 1), (1, (0, 8), -1), (2, (8, 0), 1)):
-        wanted = torch.zeros(3, 16, 16)
-        wanted[:, rows : rows + 8, columns : columns + 8] = sign * 16 / 8 / 2
-        torch.testing.assert_close(change[sample], wanted, rtol=0, atol=1e-3)
+        expected = torch.zeros(3, 16, 16)
+        expected[:, rows : rows + 8, columns : columns + 8] = sign * 16 / 8 / 2
+        torch.testing.assert_close(change[sample], expected, rtol=0, atol=1e-3)
 
 
 def test_extremes_of_jpeg_end_at_the_cap_or_the_radius() -> None:
     gradient = torch.zeros(3, 64)
     gradient[:, :3] = torch.tensor([3.0, -2.0, 1.0])
-    for ball, cap, wanted in ((L1(), 2.0, [2.0, -2.0, 1.0]), (Linf(), math.inf, [5.0, -5.0, 5.0])):
+    for ball, cap, expected in ((L1(), 2.0, [2.0, -2.0, 1.0]), (Linf(), math.inf, [5.0, -5.0, 5.0])):
         threat = JpegThreat(ball, cap)
         made = threat.extreme(scene_for(threat, images_of(1), 5.0), gradient)
-        assert made[0, :3].tolist() == pytest.approx(wanted)
+        assert made[0, :3].tolist() == pytest.approx(expected)
 
 
 def test_the_nodes_of_the_table_lie_evenly_from_end_to_end() -> None:

@@ -20,17 +20,17 @@ TESTBED = ["--x", "imagenet", "--y", "average-corruptions"]
 
 
 def test_boards_are_listed(run) -> None:
-    said = run("board")
-    assert said.code == 0
+    result = run("board")
+    assert result.code == 0
     named = {each["suite"] for each in json.loads(run("board", "--json").out)}
     assert named >= {"imagenet-testbed", "multirobustbench", *OOD}
-    assert named <= set(said.out.split())
+    assert named <= set(result.out.split())
 
 
 def test_a_fresh_install_shows_a_board(run) -> None:
-    said = run("board", "oodrobustbench-cifar10-linf", "--json")
-    assert (said.code, said.err) == (0, "")
-    assert len({score["model"] for score in json.loads(said.out)["scores"]}) == 20
+    result = run("board", "oodrobustbench-cifar10-linf", "--json")
+    assert (result.code, result.err) == (0, "")
+    assert len({score["model"] for score in json.loads(result.out)["scores"]}) == 20
     shown = run("board", "oodrobustbench-cifar10-linf").out
     first = next(line for line in shown.splitlines() if line.split()[:1] == ["1"])
     assert first.split()[:3] == ["1", "AS", "WRN-70-16"]
@@ -39,8 +39,8 @@ def test_a_fresh_install_shows_a_board(run) -> None:
 
 
 def test_a_board_says_what_is_incomplete(run) -> None:
-    said = run("board", "imagenet-testbed")
-    assert "30 of 196 entries are incomplete and marked" in " ".join(said.err.split())
+    result = run("board", "imagenet-testbed")
+    assert "30 of 196 entries are incomplete and marked" in " ".join(result.err.split())
     kept = run("board", "imagenet-testbed", "--complete", "--csv")
     records = list(csv.DictReader(io.StringIO(kept.out)))
     printed = [record for record in records if record["score"] in settings("imagenet-testbed")]
@@ -77,16 +77,16 @@ def test_boards_print_json_and_latex(run) -> None:
 
 
 def test_an_unknown_board_suggests(run) -> None:
-    said = run("board", "imagenet-testbet")
-    assert said.code == 2
-    assert "did you mean `imagenet-testbed`" in said.err
+    result = run("board", "imagenet-testbet")
+    assert result.code == 2
+    assert "did you mean `imagenet-testbed`" in result.err
     assert "holdfast evaluate fashion-standard fashion-noise fashion-at-linf --suite demo" in run("board", "demo").err
 
 
 def test_a_fresh_install_has_a_trend_over_180_models(run) -> None:
-    said = json.loads(run("trend", *TESTBED, "--json").out)
-    assert said["fit"]["n"] == len(said["models"]) == 190
-    assert said["fit"]["r2"] > 0.5
+    result = json.loads(run("trend", *TESTBED, "--json").out)
+    assert result["fit"]["n"] == len(result["models"]) == 190
+    assert result["fit"]["r2"] > 0.5
     standard = json.loads(run("trend", *TESTBED, "--fit", "type=STANDARD", "--json").out)
     assert standard["fit"]["n"] == 79
     text = run("trend", *TESTBED)
@@ -108,9 +108,9 @@ def test_a_fresh_install_has_a_trend_over_180_models(run) -> None:
     ],
 )
 def test_a_trend_that_cannot_be_says_why(run, words: list[str], problem: str) -> None:
-    said = run("trend", *words)
-    assert said.code == 2
-    assert problem in said.err
+    result = run("trend", *words)
+    assert result.code == 2
+    assert problem in result.err
 
 
 def test_results_go_in_once_and_come_out_again(run, tmp_path: Path) -> None:
@@ -158,10 +158,10 @@ def test_exports_read_back(run, tmp_path: Path, name: str) -> None:
 
 
 def test_printed_models_are_compared(run) -> None:
-    said = run("compare", "resnet50", "vgg19", "--benchmark", "imagenet-testbed")
-    assert said.code == 0
-    assert "+3.75 [" in said.out
-    assert "counts unknown" in said.out
+    result = run("compare", "resnet50", "vgg19", "--benchmark", "imagenet-testbed")
+    assert result.code == 0
+    assert "+3.75 [" in result.out
+    assert "counts unknown" in result.out
     assert len(json.loads(run("compare", "resnet50", "vgg19", "--benchmark", "imagenet-testbed", "--json").out)) == 4
     assert run("compare", "resnet50", "vgg91", "--benchmark", "imagenet-testbed").code == 2
 
@@ -195,9 +195,9 @@ def test_an_own_model_is_placed_against_the_printed_line(run, tmp_path: Path, ro
         right = [i < (8 if text == "imagenet" else 5) for i in range(10)]
         store.add_rows(rows_for(right, footer=footer_for("mine", spelled)))
     words = ("trend", "--x", "imagenet", "--y", "average-pgd", "--model", "mine", "--json")
-    said = json.loads(run(*words).out)
-    assert said["fit"]["n"] == 171
-    (mine,) = said["models"]
+    result = json.loads(run(*words).out)
+    assert result["fit"]["n"] == 171
+    (mine,) = result["models"]
     assert (mine["model"], mine["score"], mine["was_fitted"]) == ("mine", 0.5, False)
     assert mine["beyond"] == pytest.approx(0.5 - mine["expected"])
 

@@ -59,7 +59,7 @@ def test_show_tells_what_a_ref_does(run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (["list", "atacks"], 2, "did you mean `attacks`"),
         (["show", "pgd-linf:stepz=3"], 2, "did you mean `steps`"),
@@ -78,9 +78,9 @@ def test_show_tells_what_a_ref_does(run) -> None:
         (["explain", "abc", "x"], 2, "no run named `abc`"),
     ],
 )
-def test_a_mistake_is_answered_with_what_to_do(run, words: list[str], code: int, said: str) -> None:
+def test_a_mistake_is_answered_with_what_to_do(run, words: list[str], code: int, message: str) -> None:
     answer = run(*words)
-    assert said in answer.err
+    assert message in answer.err
     assert answer.code == code
     assert "Traceback" not in answer.err
 

@@ -241,10 +241,10 @@ def test_details_fit_a_terminal_of_80_columns(everything: Everything, run: Calla
         out = run("board", *words_of(suite), "--store", everything.store.url, "--details").out
         widest = max(out.splitlines(), key=len)
         assert len(widest) <= 80, (name, widest)
-        said = " ".join(out.split())
+        result = " ".join(out.split())
         for column in board.details:
             heading = (column.title or column.name).split()[0]
-            assert heading in said, (name, column.name)
+            assert heading in result, (name, column.name)
 
 
 def test_a_difference_of_a_board_is_that_of_the_report(everything: Everything) -> None:

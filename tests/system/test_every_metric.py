@@ -101,9 +101,9 @@ def test_scores_reach_every_metric(run, store: Store) -> None:
             continue
         words = ["--metric", name]
         words += FEWER.get(name, ["--scenario", f"{HOME}+{ATTACK}"])
-        said = run("scores", "--store", "store", *words, "--json")
-        assert said.code == 0, (name, said.err)
-        records = json.loads(said.out)
+        result = run("scores", "--store", "store", *words, "--json")
+        assert result.code == 0, (name, result.err)
+        records = json.loads(result.out)
         named = [[value for key, value in record.items() if key in ("value", name)] for record in records]
         values = [value for each in named for value in each]
         assert any(value is not None for value in values), (name, [record.get("note") for record in records][:2])
@@ -143,9 +143,9 @@ def test_every_metric_is_a_column_of_a_board(run, store: Store, tmp_path: Path) 
         parts.append(f'[[board]]\nname = "x-{name}"\nunit = "number"\nscore = "{score}"\n{columns}\n')
     path = tmp_path / "all.toml"
     path.write_text("\n".join(parts))
-    said = run("board", str(path), "--store", "store", "--json")
-    assert said.code == 0, said.err
-    first = {record["score"]: record for record in json.loads(said.out)["scores"] if record["model"] == BEST}
+    result = run("board", str(path), "--store", "store", "--json")
+    assert result.code == 0, result.err
+    first = {record["score"]: record for record in json.loads(result.out)["scores"] if record["model"] == BEST}
     missing = {name: first[f"x-{name}"]["note"] for name in names if first[f"x-{name}"]["value"] is None}
     assert not missing
 
@@ -189,14 +189,14 @@ def test_a_column_and_the_command_give_one_number(run, store: Store, tmp_path: P
 
 @pytest.mark.parametrize(("wrong", "near"), [("crexp", "cr-exp"), ("bier", "brier"), ("upper-limt", "upper-limit")])
 def test_an_unknown_metric_lists_near_names(run, tmp_path: Path, wrong: str, near: str) -> None:
-    said = run("scores", "--metric", wrong)
-    assert said.code == 2
-    assert f"did you mean `{near}`" in said.err
+    result = run("scores", "--metric", wrong)
+    assert result.code == 2
+    assert f"did you mean `{near}`" in result.err
     path = tmp_path / "one.toml"
     path.write_text(f'title = "t"\n[[board]]\nname = "x"\nscenarios = ["fashion-mnist-2k"]\nscore = "{wrong}"\n')
-    said = run("board", str(path))
-    assert said.code == 2
-    assert f"did you mean `{near}`" in said.err
+    result = run("board", str(path))
+    assert result.code == 2
+    assert f"did you mean `{near}`" in result.err
 
 
 def test_json_has_the_whole_confusion_and_every_class(run, store: Store) -> None:

@@ -165,8 +165,8 @@ class Bench:
 
 
 def _records(text: str) -> list[Any]:
-    said = json.loads(text)
-    return list(said.get("runs") or said["files"] if isinstance(said, dict) else said)
+    result = json.loads(text)
+    return list(result.get("runs") or result["files"] if isinstance(result, dict) else result)
 
 
 @pytest.fixture

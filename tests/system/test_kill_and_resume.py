@@ -120,11 +120,11 @@ def test_a_disk_that_fills_up_keeps_what_was_there_and_the_run_resumes(
     # room for about two shards: a shard of 100 rows with its footer takes 15 to 20 KiB
     (small_disk / "ballast").write_bytes(b"\0" * (200 << 10))
     process = started(small_disk / "store")
-    _, said = process.communicate(timeout=300)
+    _, printed = process.communicate(timeout=300)
     assert process.returncode == 1
-    assert "no room left" in said
-    assert "run the same command again" in said
-    assert "Traceback" not in said
+    assert "no room left" in printed
+    assert "run the same command again" in printed
+    assert "Traceback" not in printed
     store = Store(str(small_disk / "store"))
     kept = sum(len(part) for parts in store.unfinished().values() for part in parts)
     assert 0 < kept < 2000
@@ -143,10 +143,10 @@ def test_ctrl_c_says_what_is_kept(tmp_path: Path, undisturbed: tuple[Rows, float
     while not store.files.names("parts", ".parquet") and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=120)
+    _, printed = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert "the same command goes on from here" in said
-    assert "Traceback" not in said
+    assert "the same command goes on from here" in printed
+    assert "Traceback" not in printed
     assert started(tmp_path).wait(timeout=300) == 0
     assert only_run(tmp_path).footer.digest == undisturbed[0].footer.digest
 

@@ -38,9 +38,9 @@ def test_a_server_that_is_stopped_or_killed_leaves_no_site(tmp_path: Path) -> No
     process = served(tmp_path)
     assert len(list(temporary.glob("holdfast-site-*"))) == 1
     process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=30)
-    assert process.returncode == EXIT_OF_SIGTERM, said
-    assert "Traceback" not in said
+    _, printed = process.communicate(timeout=30)
+    assert process.returncode == EXIT_OF_SIGTERM, printed
+    assert "Traceback" not in printed
     assert list(temporary.glob("holdfast-site-*")) == []
 
     process = served(tmp_path)
@@ -68,9 +68,9 @@ def test_an_evaluation_that_is_stopped_keeps_what_is_finished(tmp_path: Path) ->
     while not list((tmp_path / "store").rglob("*.parquet")) and time.monotonic() < deadline:
         time.sleep(0.1)
     process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == EXIT_OF_SIGTERM, said
-    assert "the same command goes on from here" in said
+    _, printed = process.communicate(timeout=60)
+    assert process.returncode == EXIT_OF_SIGTERM, printed
+    assert "the same command goes on from here" in printed
     assert [path for path in (tmp_path / "store").rglob("*") if path.name.endswith(".tmp")] == []
 
 
@@ -134,9 +134,9 @@ def test_a_ray_of_our_own_listens_here_alone_and_leaves_nothing() -> None:
             assert addresses <= {"127.0.0.1", "[::ffff:127.0.0.1]", "[::1]"}
             (session,) = [path for path in (proc / "t").glob("holdfast-ray-*") if using(path)]
             process.send_signal(sign)
-            _, said = process.communicate(timeout=60)
+            _, printed = process.communicate(timeout=60)
             if sign == signal.SIGTERM:
-                assert process.returncode == EXIT_OF_SIGTERM, said
+                assert process.returncode == EXIT_OF_SIGTERM, printed
                 time.sleep(3)
                 assert using(proc) == []
                 assert list((proc / "t").glob("holdfast-ray-*")) == [], "the session of the killed one went, too"

@@ -216,7 +216,7 @@ def commands(store: Path, tmp_path: Path) -> dict[str, tuple[str, ...]]:
     }
 
 
-def said(name: str, answer: Any) -> object:
+def result(name: str, answer: Any) -> object:
     """What a command answered, without what it says of files it left aside."""
     if name == "status":
         return json.loads(answer.out)["runs"]
@@ -231,11 +231,11 @@ def said(name: str, answer: Any) -> object:
 @pytest.mark.slow
 def test_every_command_works_beside_every_odd_file(run: Any, made: Path, store: Path, tmp_path: Path) -> None:
     expected = commands(made, tmp_path)
-    before = {name: said(name, run(*words, "--store", str(made))) for name, words in expected.items()}
+    before = {name: result(name, run(*words, "--store", str(made))) for name, words in expected.items()}
     names = [make(store) for make in ODD.values()]
     for command, words in expected.items():
         answer = run(*words, "--store", str(store))
-        assert said(command, answer) == before[command], f"{command}: {answer.err}"
+        assert result(command, answer) == before[command], f"{command}: {answer.err}"
     problems = {each["name"] for each in _files(run("verify", "--json", "--store", str(store))) if each["problem"]}
     assert problems == set(names)
     assert not (store / "damaged").exists(), "nothing is moved"
@@ -243,10 +243,10 @@ def test_every_command_works_beside_every_odd_file(run: Any, made: Path, store: 
 
 @pytest.mark.parametrize("kind", ODD)
 def test_an_odd_file_is_named_once(kind: str, run: Any, store: Path) -> None:
-    before = said("status", run("status", "--json", "--store", str(store)))
+    before = result("status", run("status", "--json", "--store", str(store)))
     name = ODD[kind](store)
     answer = run("status", "--json", "--store", str(store))
-    assert said("status", answer) == before
+    assert result("status", answer) == before
     assert answer.err.count(name) == (0 if name.startswith("scores/") else 1), answer.err
     table = run("export", "oodrobustbench-training", "--store", str(store)) if name.startswith("scores/") else None
     assert table is None or table.err.count(name) >= 1

@@ -70,14 +70,14 @@ def run_commands(row: dict[str, Any], world: World, capsys: pytest.CaptureFixtur
             continue
         world.done.add(command)
         code = called(*words(command))
-        said = capsys.readouterr()
-        assert code == 0, f"{command}\n{said.err[-2000:]}"
+        result = capsys.readouterr()
+        assert code == 0, f"{command}\n{result.err[-2000:]}"
         drawn = [Path(word) for word in words(command) if word.endswith((".svg", ".png"))]
         for path in drawn:
             assert path.stat().st_size > 200, command
             if path.suffix == ".svg":
                 check_drawing(path)
-        assert said.out or drawn or "site" in command or "report" in command, command
+        assert result.out or drawn or "site" in command or "report" in command, command
 
 
 def check_drawing(path: Path) -> None:
@@ -220,10 +220,10 @@ def test_every_row_has_a_state_and_commands_and_what_is_tested_is_what_is_writte
         assert row["state"] != "waits" or row.get("note"), f"{where}: what it waits for"
         assert row["commands"], where
         for command, small in zip(row["commands"], row.get("small", row["commands"]), strict=True):
-            said, tried = words(command), words(small)
+            result, tried = words(command), words(small)
             assert shlex.split(command)[0] == "holdfast", where
-            assert said[0] == tried[0] or (said[0], tried[0]) == ("evaluate", "plan"), where
-            options = {word for word in said if word.startswith("--")}
+            assert result[0] == tried[0] or (result[0], tried[0]) == ("evaluate", "plan"), where
+            options = {word for word in result if word.startswith("--")}
             assert options <= {word for word in tried if word.startswith("--")}, where
 
 

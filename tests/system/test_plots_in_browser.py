@@ -159,7 +159,9 @@ def opened(browser: Any) -> Iterator[Any]:
             known[key] = seen = Seen(context.new_page(), [], [])
             seen.page.on("request", lambda asked: seen.requests.append(asked.url))
             # a driver's remarks on its own speed are no errors
-            seen.page.on("console", lambda said: seen.complaints.append(said.text) if said.type == "error" else None)
+            seen.page.on(
+                "console", lambda result: seen.complaints.append(result.text) if result.type == "error" else None
+            )
             seen.page.on("pageerror", lambda error: seen.complaints.append(str(error)))
             seen.page.on("dialog", lambda asked: seen.complaints.append(f"dialog {asked.message}"))
             seen.page.goto(path.as_uri())
@@ -247,14 +249,14 @@ def test_a_pair_of_scores_that_python_did_not_fit_is_fitted_alike(opened: Any, p
 def test_a_fit_that_means_little_says_so_under_the_plot(opened: Any, shifts: Path) -> None:
     seen = opened(shifts, "scatter")
 
-    def said(fit: dict[str, object], what: str) -> list[str]:
+    def result(fit: dict[str, object], what: str) -> list[str]:
         ask = "([fit, what]) => holdfastPlots.maths.cautions(fit, what, [...Array(41)].map(() => 0.3))"
         return list(seen.page.evaluate(ask, [fit, what]))
 
-    assert said({"n": 40, "r2": 0.9}, "line") == []
-    assert said({"n": 9, "r2": 0.9}, "line") == ["Fitted on 9 models: fewer than 10 do not determine a line."]
-    assert said({"n": 40, "r2": 0.2}, "plane") == ["R² is near 0: the plane explains little."]
-    assert said({"n": 40, "r2": None}, "line") == ["The scores to explain do not vary: the line says nothing."]
+    assert result({"n": 40, "r2": 0.9}, "line") == []
+    assert result({"n": 9, "r2": 0.9}, "line") == ["Fitted on 9 models: fewer than 10 do not determine a line."]
+    assert result({"n": 40, "r2": 0.2}, "plane") == ["R² is near 0: the plane explains little."]
+    assert result({"n": 40, "r2": None}, "line") == ["The scores to explain do not vary: the line says nothing."]
     data = json.loads(seen.page.evaluate("document.querySelector('#plot-scatter script').textContent"))
     assert ("do not determine a line" in seen.note("scatter")) == (sum(data["fitted"]) < 10)
     assert data["weak"] == pytest.approx([near_zero(n) for n in range(len(data["weak"]))], abs=1e-4)

@@ -221,17 +221,17 @@ def test_a_driver_that_is_stopped_or_killed_resumes(tmp_path: Path, cluster: Any
         while _parts(store) <= kept and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.05)
         process.send_signal(sign)
-        _, said = process.communicate(timeout=100)
-        assert process.returncode == (130 if sign == signal.SIGINT else -signal.SIGKILL), said
+        _, printed = process.communicate(timeout=100)
+        assert process.returncode == (130 if sign == signal.SIGINT else -signal.SIGKILL), printed
         if sign == signal.SIGINT:
-            assert "the same command goes on from here" in said
-            assert "Traceback" not in said
+            assert "the same command goes on from here" in printed
+            assert "Traceback" not in printed
         assert all(finding.problem is None for finding in store.verify())
         assert _parts(store) > kept
         kept = _parts(store)
     process = started(joining)
-    _, said = process.communicate(timeout=300)
-    assert process.returncode == 0, said
+    _, printed = process.communicate(timeout=300)
+    assert process.returncode == 0, printed
     (key,) = store.footers()
     (outcome,) = evaluate(
         "fashion-at-linf", ATTACKED, store=str(tmp_path / "local"), samples=1000, batch_size=16, pictures=0

@@ -68,7 +68,7 @@ def seen(request: pytest.FixtureRequest, browser: Any, report: Path) -> Iterator
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     shown = Seen(context.new_page(), [], [])
     shown.page.on("request", lambda asked: shown.requests.append(asked.url))
-    shown.page.on("console", lambda said: shown.complaints.append(said.text))
+    shown.page.on("console", lambda result: shown.complaints.append(result.text))
     shown.page.on("pageerror", lambda error: shown.complaints.append(str(error)))
     shown.page.goto(report.as_uri())
     yield shown

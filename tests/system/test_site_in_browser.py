@@ -114,7 +114,7 @@ def opened(browser: Any) -> Iterator[Any]:
         )
         seen = Seen(context.new_page())
         seen.page.on("request", lambda asked: seen.requests.append(asked.url))
-        seen.page.on("console", lambda said: DRIVER.search(said.text) or seen.complaints.append(said.text))
+        seen.page.on("console", lambda result: DRIVER.search(result.text) or seen.complaints.append(result.text))
         seen.page.on("pageerror", lambda error: seen.complaints.append(str(error)))
         seen.page.on(
             "dialog", lambda popped: (seen.complaints.append(f"popped up: {popped.message}"), popped.dismiss())
@@ -190,28 +190,28 @@ def test_filters_by_text_and_facts(opened: Any, root: str) -> None:
 
 def test_a_detail_becomes_a_column(opened: Any, root: str) -> None:
     seen = opened(root, "boards/imagenet-testbed.html")
-    wanted = next(
+    expected = next(
         column
         for column in load_suite("imagenet-testbed").board
         if column.name == seen.page.evaluate("document.querySelectorAll('#more option')[1].value")
     )
     shown = suite_board(load_suite("imagenet-testbed"))
-    seen.page.select_option("#more", wanted.name)
-    seen.head(wanted.title or wanted.name).wait_for()
-    seen.head(wanted.title or wanted.name).click()
+    seen.page.select_option("#more", expected.name)
+    seen.head(expected.title or expected.name).wait_for()
+    seen.head(expected.title or expected.name).click()
     seen.wait_until_drawn()
-    values = [entry.details[wanted.name].score for entry in shown.entries]
-    best = sorted((score.value for score in values if score is not None), reverse=wanted.better != "lower")
-    drawn = [float(text.split()[0]) for text in seen.column(wanted.title or wanted.name)[:8]]
+    values = [entry.details[expected.name].score for entry in shown.entries]
+    best = sorted((score.value for score in values if score is not None), reverse=expected.better != "lower")
+    drawn = [float(text.split()[0]) for text in seen.column(expected.title or expected.name)[:8]]
     assert drawn == [round(100 * value, 1) for value in best[:8]]
 
 
 def test_a_published_number_says_its_paper(opened: Any, root: str) -> None:
     seen = opened(root, f"boards/{SUITE}.html")
     seen.page.locator("#board .tabulator-row").first.locator("button.value").first.click()
-    said = seen.page.inner_text("#provenance")
-    assert "AS WRN-70-16 + ResNet-152: robustness, OOD" in said
-    assert "Printed in" in said
+    result = seen.page.inner_text("#provenance")
+    assert "AS WRN-70-16 + ResNet-152: robustness, OOD" in result
+    assert "Printed in" in result
     link = seen.page.locator("#provenance a", has_text="arXiv:2310.12793, Table 1")
     assert link.get_attribute("href") == "https://arxiv.org/abs/2310.12793"
 
@@ -224,11 +224,11 @@ def test_a_measured_number_says_its_runs_and_the_command(opened: Any, root: str,
     seen.page.locator("#board button.value", has_text="50.0").click()
     seen.page.wait_for_selector("#provenance details")
     seen.page.locator("#provenance details summary").first.click()
-    said = seen.page.inner_text("#provenance")
+    result = seen.page.inner_text("#provenance")
     footer = next(one for one in store.footers().values() if one.model == "resnet18" and one.changes)
     for text in (footer.scenario, footer.key, footer.command, footer.device, footer.digest, "gradient was zero"):
-        assert text in said
-    assert "holdfast evaluate resnet18 --suite oodrobustbench-cifar10-linf" in said
+        assert text in result
+    assert "holdfast evaluate resnet18 --suite oodrobustbench-cifar10-linf" in result
     seen.page.keyboard.press("Escape")
     seen.page.locator("#board button.value", has_text="0 of 79").first.click()
     seen.page.wait_for_selector("#provenance details")

@@ -142,9 +142,9 @@ def forked(work: Callable[[], int], *, log: Path, kill_after: float | None = Non
     if child == 0:
         code = 70
         try:
-            with log.open("a") as said:
-                os.dup2(said.fileno(), 1)
-                os.dup2(said.fileno(), 2)
+            with log.open("a") as result:
+                os.dup2(result.fileno(), 1)
+                os.dup2(result.fileno(), 2)
             code = work()
         except BaseException:  # noqa: BLE001 - whatever it was, the child ends here
             traceback.print_exc()
@@ -307,9 +307,9 @@ def in_words(told: list[dict[str, object]]) -> str:
     for name in DISTURBED:
         mine = [each for each in told if each["name"] == name]
         ends = Counter(end for each in mine for end in each["ends"])  # type: ignore[attr-defined]
-        said = ", ".join(f"{count} ended {end}" for end, count in sorted(ends.items()))
+        result = ", ".join(f"{count} ended {end}" for end, count in sorted(ends.items()))
         resumed = sum(bool(each.get("resumed")) for each in mine)
-        lines.append(f"{name}: {len(mine)} stores, {sum(ends.values())} times ({said}), {resumed} resumed from parts")
+        lines.append(f"{name}: {len(mine)} stores, {sum(ends.values())} times ({result}), {resumed} resumed from parts")
     return "\n".join(lines)
 
 

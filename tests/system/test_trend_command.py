@@ -20,9 +20,9 @@ LINE = ["--benchmark", "oodrobustbench-cifar10-linf", "--space", "linear", "--x"
 
 
 def fitted(run, *words: str) -> dict:
-    said = run("trend", *words, "--json")
-    assert said.code == 0, said.err
-    return json.loads(said.out)
+    result = run("trend", *words, "--json")
+    assert result.code == 0, result.err
+    return json.loads(result.out)
 
 
 @needs_files
@@ -91,11 +91,11 @@ def test_types_beside_the_file_make_the_fit_set(run, tmp_path: Path) -> None:
 
 def test_a_store_without_types_is_told(run, tmp_path: Path) -> None:
     (tmp_path / "robustness_top1s.csv").write_text("model,val,v2\na,50,40\nb,60,50\nc,70,61\n")
-    said = run("import", "imagenet-testbed", str(tmp_path), "--store", "s")
-    assert "warning: no types beside robustness_top1s.csv" in said.err
-    said = run("trend", "--store", "s", "--y", "v2", "--x", "val", "--fit", "type=STANDARD")
-    assert said.code == 2
-    assert "no model has the fact `type`" in said.err
+    result = run("import", "imagenet-testbed", str(tmp_path), "--store", "s")
+    assert "warning: no types beside robustness_top1s.csv" in result.err
+    result = run("trend", "--store", "s", "--y", "v2", "--x", "val", "--fit", "type=STANDARD")
+    assert result.code == 2
+    assert "no model has the fact `type`" in result.err
 
 
 def test_facts_of_a_tidy_file_choose_the_fit(run, tmp_path: Path) -> None:
@@ -104,9 +104,9 @@ def test_facts_of_a_tidy_file_choose_the_fit(run, tmp_path: Path) -> None:
     ]
     (tmp_path / "mine.csv").write_text("model,setting,value,kind\n" + "\n".join(lines) + "\n")
     run("import", "tidy", "mine.csv", "--store", "s")
-    said = run("trend", "--store", "s", "--benchmark", "mine", "--y", "y", "--x", "x", "--fit", "kind=A", "--json")
-    assert json.loads(said.out)["fit"]["n"] == 6
-    assert "1 of 12 models have no `kind`" in said.err
+    result = run("trend", "--store", "s", "--benchmark", "mine", "--y", "y", "--x", "x", "--fit", "kind=A", "--json")
+    assert json.loads(result.out)["fit"]["n"] == 6
+    assert "1 of 12 models have no `kind`" in result.err
 
 
 def test_the_110_percent_rule_is_a_cut(run) -> None:
@@ -161,9 +161,9 @@ def test_the_line_behind_a_printed_table_comes_back(run) -> None:
     assert made["fit"]["weights"] == [pytest.approx(0.7134, abs=5e-5)]
     assert made["upper_limit"]["value"] == pytest.approx(0.661, abs=5e-4)
     assert made["models"][0]["low"] is None  # no scatter, no prediction interval
-    said = run("trend", *words, "nothing")
-    assert said.code == 2
-    assert "no setting named `nothing`" in said.err
+    result = run("trend", *words, "nothing")
+    assert result.code == 2
+    assert "no setting named `nothing`" in result.err
 
 
 @pytest.mark.parametrize(
@@ -180,6 +180,6 @@ def test_the_line_behind_a_printed_table_comes_back(run) -> None:
     ],
 )
 def test_what_cannot_be_drawn_says_why(run, words: list[str], problem: str) -> None:
-    said = run("trend", *words)
-    assert said.code == 2
-    assert problem in said.err
+    result = run("trend", *words)
+    assert result.code == 2
+    assert problem in result.err

@@ -127,7 +127,7 @@ class Width:
                     raise
                 if self.value == 1:
                     raise HoldfastError(
-                        "out of memory with a single sample in flight",
+                        "out of memory with a single sample in the batch",
                         hint="use a device with more memory, smaller images, or a smaller model",
                     ) from error
                 self.value = max(1, self.value // 2)

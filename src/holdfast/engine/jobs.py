@@ -52,7 +52,7 @@ from holdfast.store.rows import ALL_LOGITS, EVERY
 
 Item = TypeVar("Item")
 WEIGHTS_FILE = "weights file"  # the fact of a footer that names its digest
-MOST_WIDTH = 1_000_000  # samples in flight
+MOST_WIDTH = 1_000_000  # samples at once
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,8 +105,8 @@ def test_what_it_calls_broken_is_broken_in_any_batch(
     changed = attacked(f"fmn-{norm}:steps=150", model, batch)
     assert bool(changed.radius.isfinite().all())
     for width in (1, 3, 16):
-        said = torch.cat([model(part).argmax(1) for part in changed.images.split(width)])
-        assert bool((said != batch.labels).all())
+        predicted = torch.cat([model(part).argmax(1) for part in changed.images.split(width)])
+        assert bool((predicted != batch.labels).all())
     nearer = batch.images + (1 - 5e-3) * (changed.images - batch.images)
     assert bool((model(nearer).argmax(1) == batch.labels).all()), "half a percent nearer it must still be whole"
 

@@ -285,7 +285,7 @@ def test_a_settled_sample_takes_one_step_more_and_no_other() -> None:
     images = torch.rand(2, 2, 4, 4, generator=torch.Generator().manual_seed(3)) * 0.5 + 0.2
     scene = Scene(images, torch.full((2,), 0.01))
     scene.props.update(ball.props(images, Noise.of(0, ("a", "b")), torch.zeros(2, dtype=torch.int64)))
-    step = Lagrange(ball, steps=4, rounds=2, settles=True)
+    step = Lagrange(ball, steps=4, rounds=2, stops=True)
     variable, wrong = torch.zeros_like(images), torch.tensor([True, False])  # both inside at first
     state = step.fresh(ball, scene, variable)
     seen = [variable]

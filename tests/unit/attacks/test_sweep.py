@@ -51,10 +51,10 @@ def test_a_threshold_is_the_smallest_radius_of_the_grid_above_the_known_one(
     model, batch = case
     limit = known(model, batch)
     changed = swept(f"sweep:attack=({attack}),radii={grid(RADII)}", model, batch)
-    wanted = torch.tensor([next((r for r in RADII if r > value), torch.inf) for value in limit.tolist()])
+    expected = torch.tensor([next((r for r in RADII if r > value), torch.inf) for value in limit.tolist()])
     near = torch.tensor([min(abs(value - r) / r for r in RADII) < 0.01 for value in limit.tolist()])
     assert float(near.float().mean()) < 0.3, "samples on the grid itself tell nothing, most must lie between"
-    torch.testing.assert_close(changed.radius[~near], wanted[~near])
+    torch.testing.assert_close(changed.radius[~near], expected[~near])
     broken = model(changed.images).argmax(1) != batch.labels
     assert torch.equal(broken, changed.radius.isfinite()), "what is scored is the image at the threshold"
 

@@ -197,9 +197,9 @@ def test_the_published_grid_places_pixels_by_another_rule_than_it_fetches_them()
     grid = torch.stack(torch.meshgrid(line, line, indexing="xy"), dim=-1).expand(4, -1, -1, -1)
     threat = Elastic(published_grid=True)
     scene = scene_for(threat, images, 0.5)
-    wanted = F.grid_sample(images, grid, align_corners=False)
-    torch.testing.assert_close(threat.render(scene, threat.identity(scene)), wanted, rtol=0, atol=1e-5)
-    assert float((wanted - images).abs().mean()) > 0.05, "it changes the image, which is what is said of it"
+    expected = F.grid_sample(images, grid, align_corners=False)
+    torch.testing.assert_close(threat.render(scene, threat.identity(scene)), expected, rtol=0, atol=1e-5)
+    assert float((expected - images).abs().mean()) > 0.05, "it changes the image, which is what is said of it"
     assert threat.change_at_zero
     assert not Elastic().change_at_zero
 
@@ -228,8 +228,8 @@ def test_a_constant_of_chroma_colours_sixteen_pixels_square() -> None:
     made = (threat.render(scene_for(threat, images, 1.0), variable) - images) * 255
     moved = CHROMA[0][0] / 2 / 8
     for sample, weights in ((0, (0.0, -0.344136, 1.772)), (1, (1.402, -0.714136, 0.0))):
-        wanted = torch.tensor(weights)[:, None, None] * moved
-        torch.testing.assert_close(made[sample, :, :16, :16], wanted.expand(3, 16, 16), rtol=0, atol=1e-3)
+        expected = torch.tensor(weights)[:, None, None] * moved
+        torch.testing.assert_close(made[sample, :, :16, :16], expected.expand(3, 16, 16), rtol=0, atol=1e-3)
         assert float(made[sample, :, 16:].abs().max()) < 1e-3
         assert float(made[sample, :, :, 16:].abs().max()) < 1e-3
 

@@ -95,8 +95,8 @@ def test_fog_takes_the_middle_of_a_map_of_the_published_size(height: int, width:
     assert variable.shape == (4, side, side)
     clouds = stretched(plasma(variable, decay=2.0))
     top, left = (side - height) // 2, (side - width) // 2
-    wanted = clouds[:, None, top : top + height, left : left + width].expand(-1, 3, -1, -1)
-    torch.testing.assert_close(FogThreat().render(scene, variable), wanted, rtol=0, atol=1e-6)
+    expected = clouds[:, None, top : top + height, left : left + width].expand(-1, 3, -1, -1)
+    torch.testing.assert_close(FogThreat().render(scene, variable), expected, rtol=0, atol=1e-6)
 
 
 @given(st.floats(0.0, 60.0))
@@ -108,8 +108,8 @@ def test_fog_mixes_by_the_published_formula(radius: float) -> None:
     if radius == 0:
         clouds = torch.zeros_like(images)
     peak = images.amax(dim=(2, 3), keepdim=True)
-    wanted = (255 * images + radius * clouds) / (255 * peak + radius)
-    torch.testing.assert_close(FogThreat().render(scene, variable), wanted, rtol=0, atol=2e-6)
+    expected = (255 * images + radius * clouds) / (255 * peak + radius)
+    torch.testing.assert_close(FogThreat().render(scene, variable), expected, rtol=0, atol=2e-6)
 
 
 def test_a_black_channel_at_radius_zero_stays_black() -> None:
@@ -164,8 +164,8 @@ def test_streaks_are_blurred_lines_of_the_published_kinds() -> None:
     assert (ends[:, 0] == ends[:, 1]).any(), "lines at 45 degrees, where either axis could lead, are among them"
     for i in range(40):
         for kind in range(7):
-            wanted = slow_streak(*ends[i, :, kind], chance[i, kind], leans[i], 0.41 + 0.19 * blur[i, kind])
-            np.testing.assert_allclose(made[i, kind].numpy(), wanted, atol=1e-5)
+            expected = slow_streak(*ends[i, :, kind], chance[i, kind], leans[i], 0.41 + 0.19 * blur[i, kind])
+            np.testing.assert_allclose(made[i, kind].numpy(), expected, atol=1e-5)
 
 
 def test_a_flake_falls_where_its_kind_has_its_lattice() -> None:
@@ -247,8 +247,8 @@ def wrap_mean() -> TorchClassifier:
 def test_specks_are_spread_by_their_own_kernel() -> None:
     for height, width in ((32, 32), (28, 17)):
         specks, kernel = NOISE.normal("specks", (height, width)).double(), kernels(NOISE, DRAW).double()
-        wanted = F.conv2d(specks[None], kernel[:, None].flip(2, 3), padding=SIDE // 2, groups=4)[0]
-        torch.testing.assert_close(spread(specks, kernel), wanted, rtol=0, atol=1e-9)
+        expected = F.conv2d(specks[None], kernel[:, None].flip(2, 3), padding=SIDE // 2, groups=4)[0]
+        torch.testing.assert_close(spread(specks, kernel), expected, rtol=0, atol=1e-9)
 
 
 def test_a_kernel_is_a_gaussian_times_waves_in_even_directions() -> None:
@@ -259,12 +259,12 @@ def test_a_kernel_is_a_gaussian_times_waves_in_even_directions() -> None:
     assert {1, 10} <= set(directions.tolist())
     x, y = np.meshgrid(np.linspace(-0.5, 0.5, 23), np.linspace(-0.5, 0.5, 23))
     for i in range(30):
-        wanted = np.zeros((23, 23))
+        expected = np.zeros((23, 23))
         for turn in range(directions[i]):
             turned = np.pi * (angle[i] + turn / directions[i])
-            wanted += np.cos(2 * np.pi * (3 + 2.75 * waves[i]) * (x * np.cos(turned) + y * np.sin(turned)))
-        wanted *= np.exp(-0.5 * (x**2 + y**2) / (0.101 + 0.3 * width[i]) ** 2)
-        np.testing.assert_allclose(made[i].numpy(), wanted, atol=1e-4)
+            expected += np.cos(2 * np.pi * (3 + 2.75 * waves[i]) * (x * np.cos(turned) + y * np.sin(turned)))
+        expected *= np.exp(-0.5 * (x**2 + y**2) / (0.101 + 0.3 * width[i]) ** 2)
+        np.testing.assert_allclose(made[i].numpy(), expected, atol=1e-4)
 
 
 @given(st.floats(0.5, 20.0))
@@ -272,8 +272,8 @@ def test_gabor_noise_brightens_by_up_to_the_radius_alike_in_all_channels(radius:
     images = images_of()
     scene = scene_for(Gabor(), images, radius)
     change = (Gabor().render(scene, Gabor().start(scene, NOISE, DRAW)) - images) * 255
-    for extreme, wanted in zip(change.flatten(1).aminmax(dim=1), (0.0, radius), strict=True):
-        torch.testing.assert_close(extreme, torch.full((4,), wanted), rtol=0, atol=1e-3)
+    for extreme, expected in zip(change.flatten(1).aminmax(dim=1), (0.0, radius), strict=True):
+        torch.testing.assert_close(extreme, torch.full((4,), expected), rtol=0, atol=1e-3)
     torch.testing.assert_close(change[:, 0], change[:, 2], rtol=0, atol=1e-3)
 
 

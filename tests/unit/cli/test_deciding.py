@@ -38,10 +38,10 @@ def test_by_interval_only_what_the_samples_show_fails(made: Callable[..., Rows])
     lines = [line(made("m", f"d{right}", right)) for right in (28, 35, 45)]
     assert [d.passed for d in under(lines, 0.4, "interval")] == [False, True, True]
     assert [d.passed for d in under(lines, 0.4, "value")] == [False, False, True]
-    said = [d.sentence for d in under(lines, 0.4, "interval")]
-    assert "is under 40.0 %" in said[0]
-    assert "is not shown to be under 40.0 %" in said[1]
-    assert "is not under 40.0 %" in said[2]
+    result = [d.sentence for d in under(lines, 0.4, "interval")]
+    assert "is under 40.0 %" in result[0]
+    assert "is not shown to be under 40.0 %" in result[1]
+    assert "is not under 40.0 %" in result[2]
 
 
 def test_a_loss_fails_and_a_gain_does_not(made: Callable[..., Rows]) -> None:

@@ -97,8 +97,8 @@ def test_groups_cuts_rankings_and_held_out_models_are_those_of_numpy(
         assert each["included"] == pytest.approx(np.abs(plane(columns, y, x, passing)[some]).mean())
         assert each["n"] == some.sum() == 7
     shown = run(*[word for word in words if word != "--json"]).out
-    for said in ("R² of accuracies", "above the fit, points", "Kendall's τ with all x", "mean error without them"):
-        assert said in shown
+    for message in ("R² of accuracies", "above the fit, points", "Kendall's τ with all x", "mean error without them"):
+        assert message in shown
     lines = list(csv.DictReader(run(*[word if word != "--json" else "--csv" for word in words]).out.splitlines()))
     assert len(lines) == 9 + 36 + 18 + 9
 
@@ -125,7 +125,7 @@ def test_what_is_no_fact_or_cut_is_misuse(run: Callable[..., Any], scores: objec
     run("import", "tidy", "zoo.csv", "--store", "s")
     words = ("trend", "--store", "s", "--benchmark", "zoo", "--x", ID[0], "--y", OOD[0])
     (tmp_path / "others.csv").write_text("model,group\nnobody,a\n")
-    for more, said in (
+    for more, message in (
         (("--group", "grup"), "did you mean `group`"),
         (("--cut", "group=ImageNet"), "is no cut"),
         (("--cut", "imagenet>=100%"), "no model passes"),
@@ -135,4 +135,4 @@ def test_what_is_no_fact_or_cut_is_misuse(run: Callable[..., Any], scores: objec
     ):
         done = run(*words, *more)
         assert done.code, more
-        assert said in done.err.replace("\n", " "), (more, done.err)
+        assert message in done.err.replace("\n", " "), (more, done.err)

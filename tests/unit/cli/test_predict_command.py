@@ -25,8 +25,8 @@ def store(tmp_path: Path, rows_for: Callable[..., Rows], footer_for: Callable[..
         shared = random.normal(size=600)
         for i, model in enumerate(MODELS):
             right = 0.8 * shared + 0.6 * random.normal(size=600) < 0.4 + 0.35 * i + move
-            said = np.where(right, np.arange(600) % 10, random.integers(0, 10, 600))
-            logits = np.where(np.arange(10) == said[:, None], 10, 0).astype(np.float32)
+            predicted = np.where(right, np.arange(600) % 10, random.integers(0, 10, 600))
+            logits = np.where(np.arange(10) == predicted[:, None], 10, 0).astype(np.float32)
             footer = footer_for(model, scenario, key=f"{scenario}{model}".ljust(20, "0"), population=600)
             rows = rows_for(right.tolist(), footer=footer, logits=logits)
             kept.finish([rows], rows.ids, footer)
@@ -73,7 +73,7 @@ def test_programs_and_papers_get_the_same_numbers(run, store: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (("--x", "d", "--y", "d+frog"), 2, "did you mean `d+fog`"),
         (("--x", "d", "--y", "d+fog", "--method", "aline"), 2, "did you mean"),
@@ -82,8 +82,8 @@ def test_programs_and_papers_get_the_same_numbers(run, store: str) -> None:
         (("--x", "d", "--y", "d+fog", "--model", "good", "--model", "best"), 1, "a line of agreement needs three"),
     ],
 )
-def test_a_mistake_says_what_to_do(run, store: str, words: tuple[str, ...], code: int, said: str) -> None:
+def test_a_mistake_says_what_to_do(run, store: str, words: tuple[str, ...], code: int, message: str) -> None:
     found, _, err = run("predict", *words, "--store", store)
-    assert said in err
+    assert message in err
     assert found == code
     assert "Traceback" not in err

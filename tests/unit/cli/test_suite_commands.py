@@ -31,8 +31,8 @@ detail = true
 def test_a_suite_is_shown_with_its_parts_scores_and_notes(run: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(MINE)
     shown = run("show", "mine.toml").out
-    for said in ("suite, 2 scenarios", "What to know.", "changed", "under a", "d+a"):
-        assert said in shown
+    for message in ("suite, 2 scenarios", "What to know.", "changed", "under a", "d+a"):
+        assert message in shown
     assert "e+a" in run("show", "suite:mine.toml", "--dataset", "e").out
 
 

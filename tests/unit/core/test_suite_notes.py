@@ -166,10 +166,10 @@ NAMES = re.compile(
     r"|CIFAR-10(0|\.1|\.2|-C)?|CINIC-10|ResNet-50|ImageNetV2|mm5-linf|Table 1|Top-1"
     r"|\bone\b|\btwo\b(?! shapes)|l[12]\b"
 )
-SAID = [(name, text) for name in [*suites(), *published_lists()] for text in (loaded(name).about, *loaded(name).notes)]
+NOTES = [(name, text) for name in [*suites(), *published_lists()] for text in (loaded(name).about, *loaded(name).notes)]
 
 
-@pytest.mark.parametrize(("name", "text"), SAID)
+@pytest.mark.parametrize(("name", "text"), NOTES)
 def test_every_number_in_a_note_is_counted(name: str, text: str) -> None:
     suite, covered = loaded(name), text
     for pattern, holds in CLAIMS.items():
@@ -180,7 +180,7 @@ def test_every_number_in_a_note_is_counted(name: str, text: str) -> None:
     assert not left, f"no claim of this test covers {left}"
 
 
-@pytest.mark.parametrize(("name", "text"), SAID)
+@pytest.mark.parametrize(("name", "text"), NOTES)
 def test_what_stands_in_backticks_exists(name: str, text: str) -> None:
     suite = loaded(name)
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]

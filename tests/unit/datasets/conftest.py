@@ -37,13 +37,13 @@ def web() -> Iterator[Web]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            wanted = self.headers.get("Range")
-            state.asked.append((self.path, wanted))
+            expected = self.headers.get("Range")
+            state.asked.append((self.path, expected))
             body = state.content.get(self.path)
             if body is None:
                 self.send_error(404)
                 return
-            start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and state.ranges else 0
+            start = int(expected.removeprefix("bytes=").rstrip("-")) if expected and state.ranges else 0
             if start >= len(body):
                 self.send_response(416)
                 self.send_header("Content-Range", f"bytes */{len(body)}")

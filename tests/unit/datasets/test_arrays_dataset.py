@@ -119,7 +119,7 @@ def test_duplicate_ids_are_an_error_that_names_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "said"),
+    ("labels", "message"),
     [
         (np.full(12, np.nan), "whole numbers"),
         (np.linspace(0, 1, 12), "whole numbers"),
@@ -129,8 +129,8 @@ def test_duplicate_ids_are_an_error_that_names_one(tmp_path: Path) -> None:
         (np.array(["a"] * 12), "whole numbers"),
     ],
 )
-def test_labels_that_are_no_labels_are_errors(tmp_path: Path, labels: Any, said: str) -> None:
-    with pytest.raises(HoldfastError, match=said):
+def test_labels_that_are_no_labels_are_errors(tmp_path: Path, labels: Any, message: str) -> None:
+    with pytest.raises(HoldfastError, match=message):
         arrays(npz(tmp_path, images=NHWC, labels=labels))
 
 

@@ -86,7 +86,7 @@ def test_the_same_dataset_twice_has_numbered_ids(two: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ("shares=[0.5]", "2 datasets and 1 shares"),
         ("shares=[0.5,1.5]", "must lie in"),
@@ -97,8 +97,8 @@ def test_the_same_dataset_twice_has_numbered_ids(two: tuple[str, str]) -> None:
         ("size=0", "at least 1"),
     ],
 )
-def test_a_mixture_that_cannot_be_is_refused(two: tuple[str, str], options: str, said: str) -> None:
-    with pytest.raises(HoldfastError, match=said):
+def test_a_mixture_that_cannot_be_is_refused(two: tuple[str, str], options: str, message: str) -> None:
+    with pytest.raises(HoldfastError, match=message):
         load(f"mix:[({two[0]}),({two[1]})],{options}")
 
 
@@ -147,7 +147,7 @@ def test_a_part_is_a_share_or_a_count_over_all_or_of_every_class(two: tuple[str,
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ("share=0", "must lie in"),
         ("share=0.5,count=3", "one of them"),
@@ -158,8 +158,8 @@ def test_a_part_is_a_share_or_a_count_over_all_or_of_every_class(two: tuple[str,
         ("share=0.001", "nothing of `one` is left"),
     ],
 )
-def test_a_part_that_cannot_be_is_refused(two: tuple[str, str], options: str, said: str) -> None:
-    with pytest.raises(HoldfastError, match=said):
+def test_a_part_that_cannot_be_is_refused(two: tuple[str, str], options: str, message: str) -> None:
+    with pytest.raises(HoldfastError, match=message):
         load(f"subsample:({two[0]}),{options}")
 
 
@@ -222,7 +222,7 @@ def test_a_missing_image_is_a_fault_and_no_sample(album: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ("album.csv,classes={}/classes.txt", "no class .* has 100 images .*; 16 of 24 .* at most 8 a class"),
         ("album.csv,classes={}/classes.txt,by=tags,at_least=1,per_class=1", "0 of 24"),
@@ -235,10 +235,10 @@ def test_a_missing_image_is_a_fault_and_no_sample(album: Path) -> None:
         ("twice.csv,classes={}/classes.txt", "`0.png` appears twice"),
     ],
 )
-def test_a_matched_set_that_cannot_be_is_refused(album: Path, arguments: str, said: str) -> None:
+def test_a_matched_set_that_cannot_be_is_refused(album: Path, arguments: str, message: str) -> None:
     (album / "broken.parquet").write_bytes(b"PAR1 no")
     (album / "twice.csv").write_text("image,caption\n0.png,dog\n0.png,cat\n")
-    with pytest.raises(HoldfastError, match=said):
+    with pytest.raises(HoldfastError, match=message):
         load(f"matched:{album}/{arguments.format(album)}")
 
 
@@ -250,9 +250,14 @@ def test_class_files_are_lines_or_json(tmp_path: Path) -> None:
     }.items():
         (tmp_path / name).write_text(content)
         assert class_names(tmp_path / name) == {"dog": ("dog",), "cat": ("cat", "tomcat")}
-    for content, said in (("3", "must hold a list"), ("{", "is not JSON"), ('["a", "a"]', "twice"), ("[]", "without")):
+    for content, message in (
+        ("3", "must hold a list"),
+        ("{", "is not JSON"),
+        ('["a", "a"]', "twice"),
+        ("[]", "without"),
+    ):
         (tmp_path / "d.json").write_text(content)
-        with pytest.raises(HoldfastError, match=said):
+        with pytest.raises(HoldfastError, match=message):
             class_names(tmp_path / "d.json")
 
 

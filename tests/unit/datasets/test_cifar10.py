@@ -107,14 +107,14 @@ def test_a_pickle_that_runs_code_is_refused_and_does_not_run(root: Path, tmp_pat
 def test_batches_of_another_shape_are_errors(root: Path) -> None:
     write_pickles(root)
     batch = root / "cifar10" / "cifar-10-batches-py" / "test_batch"
-    for content, said in (
+    for content, message in (
         ({"data": IMAGES[:2].reshape(2, -1)[:, :-1], "labels": [1, 2]}, "3072 per image"),
         ({"data": IMAGES[:2].reshape(2, -1), "labels": [1]}, "2 images and 1 labels"),
         ({"data": IMAGES[:2].reshape(2, -1), "labels": [1, 10]}, r"0…9, got 1…10"),
         ({"labels": [1, 10]}, "no `data`"),
     ):
         batch.write_bytes(pickle.dumps(content))
-        with pytest.raises(HoldfastError, match=said):
+        with pytest.raises(HoldfastError, match=message):
             load("cifar10")
 
 

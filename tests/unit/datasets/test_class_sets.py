@@ -54,13 +54,13 @@ def test_a_file_of_classes_is_a_list_or_groups(tmp_path: Path) -> None:
     assert [wnids[0] for wnids in groups(str(plain)).values()] == ["n01443537", "n01484850", "n01494475"]
     grouped.write_text("fish: n01440764 n01443537\nshark: n01484850\n")
     assert groups(str(grouped)) == {"fish": ("n01440764", "n01443537"), "shark": ("n01484850",)}
-    for content, said in (
+    for content, message in (
         ("", "no classes"),
         ("a: n00000000\n", "no class of ImageNet"),
         ("x: n01440764\ny: n01440764", "twice"),
     ):
         plain.write_text(content)
-        with pytest.raises(HoldfastError, match=said):
+        with pytest.raises(HoldfastError, match=message):
             groups(str(plain))
     with pytest.raises(HoldfastError, match="no set of classes"):
         groups(str(tmp_path / "absent.txt"))

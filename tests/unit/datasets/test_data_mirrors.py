@@ -83,7 +83,7 @@ def test_a_download_that_breaks_off_goes_on_where_it_stopped(root: Path, web: An
     get_files(download)
     assert (root / "one" / "a").read_bytes() == CONTENT
     starts = np.cumsum([0, *breaks])
-    assert [wanted for _, wanted in web.asked] == [f"bytes={start}-" if start else None for start in starts]
+    assert [expected for _, expected in web.asked] == [f"bytes={start}-" if start else None for start in starts]
 
 
 def test_a_later_call_takes_up_what_an_earlier_one_left(root: Path, web: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,16 +184,16 @@ def test_a_wrong_archive_is_not_even_opened(root: Path, web: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("archive", "said"),
+    ("archive", "message"),
     [
         (tgz({"package/a": CONTENT}), "has no file package/b/c"),
         (b"no archive", "could not be opened"),
         (PACKAGE[:-50000], ""),
     ],
 )
-def test_a_broken_archive_is_what_its_mirror_said(root: Path, web: Any, archive: bytes, said: str) -> None:
+def test_a_broken_archive_is_what_its_mirror_said(root: Path, web: Any, archive: bytes, message: str) -> None:
     web.content = {"/x.tgz": archive}
-    with pytest.raises(HoldfastError, match=rf"{web.url}/x\.tgz: .*{said}"):
+    with pytest.raises(HoldfastError, match=rf"{web.url}/x\.tgz: .*{message}"):
         get_files(one(Mirror(f"{web.url}/x.tgz", "package/{name}")))
     assert left(root) == set()
 
@@ -222,10 +222,10 @@ def test_what_is_here_and_right_is_not_fetched_again_and_what_is_damaged_is(root
 def test_all_failing_is_one_error_with_what_each_mirror_said(root: Path, web: Any) -> None:
     with pytest.raises(HoldfastError) as error:
         get_files(one(Mirror(f"{web.url}/{{name}}"), Mirror("http://127.0.0.1:1/{name}"), files=FILES[:1]))
-    said = error.value.problem.splitlines()
-    assert len(said) == 3
-    assert "answered 404" in said[1]
-    assert "could not be reached" in said[2]
+    message = error.value.problem.splitlines()
+    assert len(message) == 3
+    assert "answered 404" in message[1]
+    assert "could not be reached" in message[2]
     assert str(root / "one") in str(error.value.hint)
 
 

@@ -221,7 +221,7 @@ def test_a_source_of_floats_gives_the_images_of_its_bytes(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ("env=test7", "no environment of diagvib named `test7`"),
         ("env=[1,2,3]", "five indices"),
@@ -233,8 +233,8 @@ def test_a_source_of_floats_gives_the_images_of_its_bytes(tmp_path) -> None:
         ("opportunity=2-cgo", "even number of shapes, more than 2"),
     ],
 )
-def test_what_cannot_be_is_misuse(options: str, said: str) -> None:
-    with pytest.raises(Misuse, match=said):
+def test_what_cannot_be_is_misuse(options: str, message: str) -> None:
+    with pytest.raises(Misuse, match=message):
         load(f"diagvib:{SOURCE},{options}")
 
 

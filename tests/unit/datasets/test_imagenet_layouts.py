@@ -117,27 +117,29 @@ def test_classes_of_a_shifted_set_are_taken_with_labels_its_way(root: Path) -> N
 
 def test_a_list_of_ids_chooses_in_its_own_order(root: Path, tmp_path: Path) -> None:
     class_folders(root)
-    wanted = [IDS[30], IDS[2], IDS[700]]
-    (tmp_path / "ids.txt").write_text("\n".join(wanted) + "\n")
-    assert list(load(f"{FEW},ids={tmp_path / 'ids.txt'}").ids) == wanted
-    assert list(load(f"{FEW},ids={tmp_path / 'ids.txt'},first=2").ids) == wanted[:2]
+    expected = [IDS[30], IDS[2], IDS[700]]
+    (tmp_path / "ids.txt").write_text("\n".join(expected) + "\n")
+    assert list(load(f"{FEW},ids={tmp_path / 'ids.txt'}").ids) == expected
+    assert list(load(f"{FEW},ids={tmp_path / 'ids.txt'},first=2").ids) == expected[:2]
     assert list(load(f"{FEW},first=4").ids) == IDS[:4]
     with pytest.raises(Misuse, match="`first` is 1 or more, got 0"):
         load(f"{FEW},first=0")
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         (["n01440764/nowhere.JPEG"], "1 of the 1 images in .* are not in .*, `n01440764/nowhere.JPEG` first"),
         ([IDS[0], IDS[1], IDS[0]], f"the id `{IDS[0]}` appears twice"),
         ([""], "lists no images"),
     ],
 )
-def test_a_list_of_ids_that_does_not_fit_is_an_error(root: Path, tmp_path: Path, lines: list[str], said: str) -> None:
+def test_a_list_of_ids_that_does_not_fit_is_an_error(
+    root: Path, tmp_path: Path, lines: list[str], message: str
+) -> None:
     class_folders(root)
     (tmp_path / "ids.txt").write_text("\n".join(lines))
-    with pytest.raises(HoldfastError, match=said):
+    with pytest.raises(HoldfastError, match=message):
         load(f"{FEW},ids={tmp_path / 'ids.txt'}")
     with pytest.raises(Misuse, match="no list of ids"):
         load(f"{FEW},ids={tmp_path / 'none.txt'}")
@@ -206,7 +208,7 @@ def test_a_tar_that_is_packed_or_cut_off_is_refused(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("a.JPEG 1000\n", "says class 1000; classes count from 0 to 999"),
         ("a.JPEG tench\n", "says `tench` of a.JPEG, which is no class"),
@@ -214,9 +216,9 @@ def test_a_tar_that_is_packed_or_cut_off_is_refused(root: Path) -> None:
         ("17\n", r"its meta\.mat is not beside it"),
     ],
 )
-def test_a_list_that_does_not_fit_says_so(tmp_path: Path, text: str, said: str) -> None:
+def test_a_list_that_does_not_fit_says_so(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "val.txt").write_text(text)
-    with pytest.raises(HoldfastError, match=said):
+    with pytest.raises(HoldfastError, match=message):
         classes_in(tmp_path / "val.txt", ["a.JPEG"])
 
 

@@ -87,7 +87,7 @@ def test_a_damaged_image_in_a_shard_is_a_failed_sample(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "options", "said"),
+    ("content", "options", "message"),
     [
         ({"1.png": png(1)}, "", r"sample `1` .* has no label \.cls or \.json: it has \.png"),
         (numbers(0, 2), ",label=target", r"has no label \.target: it has \.png, \.cls"),
@@ -103,14 +103,14 @@ def test_a_damaged_image_in_a_shard_is_a_failed_sample(tmp_path: Path) -> None:
         (numbers(0, 2), ",classes=/nowhere", "no file of classes"),
     ],
 )
-def test_a_wrong_shard_is_told(tmp_path: Path, content: Any, options: str, said: str) -> None:
+def test_a_wrong_shard_is_told(tmp_path: Path, content: Any, options: str, message: str) -> None:
     path = shard(tmp_path / "x.tar", content)
     if "readme/" in content:
         with tarfile.open(path, "w") as tar:
             folder = tarfile.TarInfo("readme")
             folder.type = tarfile.DIRTYPE
             tar.addfile(folder)
-    with pytest.raises(HoldfastError, match=said):
+    with pytest.raises(HoldfastError, match=message):
         load(f"webdataset:{path}{options}")
 
 
@@ -137,7 +137,7 @@ def test_a_truncated_shard_is_told_wherever_it_was_cut(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("none.tar", "there is no shard"),
         ("x-{0..1}.tar", "there is no shard .*x-1.tar"),
@@ -146,11 +146,11 @@ def test_a_truncated_shard_is_told_wherever_it_was_cut(tmp_path: Path) -> None:
         ("empty", "no .tar files"),
     ],
 )
-def test_a_wrong_path_of_shards_is_told(tmp_path: Path, name: str, said: str) -> None:
+def test_a_wrong_path_of_shards_is_told(tmp_path: Path, name: str, message: str) -> None:
     shard(tmp_path / "x-0.tar", numbers(0, 2))
     (tmp_path / "packed.tar.gz").write_bytes(gzip.compress(b"x"))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(HoldfastError, match=said):
+    with pytest.raises(HoldfastError, match=message):
         load(f"webdataset:{tmp_path}/{name}")
 
 
@@ -199,7 +199,7 @@ def test_an_image_without_bytes_is_read_by_its_path_and_a_null_is_a_failed_sampl
 
 
 @pytest.mark.parametrize(
-    ("change", "options", "said"),
+    ("change", "options", "message"),
     [
         ({}, ",split=dev", "no split of .* named `dev`"),
         ({}, ",image=img", "no column of test.parquet named `img`"),
@@ -210,11 +210,11 @@ def test_an_image_without_bytes_is_read_by_its_path_and_a_null_is_a_failed_sampl
         ({"key": "k0"}, ",identity=key", "the id `k0` appears twice"),
     ],
 )
-def test_wrong_parquet_files_are_told(tmp_path: Path, change: dict[str, Any], options: str, said: str) -> None:
+def test_wrong_parquet_files_are_told(tmp_path: Path, change: dict[str, Any], options: str, message: str) -> None:
     content = rows(0, 2)
     content[1] |= change
     parquet_file(tmp_path / "test.parquet", content)
-    with pytest.raises(HoldfastError, match=said):
+    with pytest.raises(HoldfastError, match=message):
         load(f"hf:{tmp_path}{options}")
 
 

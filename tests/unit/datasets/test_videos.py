@@ -101,11 +101,11 @@ def write_ytbb(root: Path) -> Path:
     write_tree(folder / "ytbb_videos", names)
     (folder / "metadata").mkdir()
     anchors = [("abc_1_200", [0, 3]), ("de-f_300", [0, 1]), ("gh_1", [0])]
-    rows = [{"key": f"{video}/frame-100.jpg", "notes": "", "labels": said} for video, said in anchors]
+    rows = [{"key": f"{video}/frame-100.jpg", "notes": "", "labels": marked} for video, marked in anchors]
     (folder / "metadata" / "anchor_labels.json").write_text(json.dumps({"labels": WORDS, "annotations": rows}))
 
-    def pair(video: str, frame: int, said: list[int]) -> dict[str, object]:
-        return {"key": f"x/{video}/frame-100.jpg,x/{video}/frame-{frame}.jpg", "notes": "", "labels": said}
+    def pair(video: str, frame: int, marked: list[int]) -> dict[str, object]:
+        return {"key": f"x/{video}/frame-100.jpg,x/{video}/frame-{frame}.jpg", "notes": "", "labels": marked}
 
     near = [
         *(pair("abc_1_200", 101, [0, 1]), pair("abc_1_200", 97, [0]), pair("abc_1_200", 98, [0, 2])),

@@ -64,7 +64,7 @@ class FakeRay:
         self.resources = {"CPU": 2.0}
         self.options_seen: dict[str, Any] = {}
         self.init_seen: dict[str, Any] = {}
-        self.said: list[str] = []
+        self.messages: list[str] = []
 
     def is_initialized(self) -> bool:
         return self.is_running
@@ -114,7 +114,7 @@ class FakeRay:
         if ref.handle.is_killed:
             raise RayError("the actor is dead")
         for _ in range(1 + (self.options_seen["max_restarts"] if ref.retries else 0)):
-            self.said.append(ref.method)
+            self.messages.append(ref.method)
             death = self.deaths(ref.handle, ref.method)
             if death != "before":
                 reply = getattr(ref.handle.actor, ref.method)(*pickle.loads(ref.sent))

@@ -112,10 +112,10 @@ def test_a_damaged_bundled_dataset_is_a_problem(monkeypatch: pytest.MonkeyPatch)
 
 def test_the_command_speaks_to_people_and_to_programs(tmp_path: Path) -> None:
     run = CliRunner().invoke
-    said = run(app, ["doctor", "--store", str(tmp_path / "store")])
-    assert said.exit_code == 0, said.output
+    result = run(app, ["doctor", "--store", str(tmp_path / "store")])
+    assert result.exit_code == 0, result.output
     for words in ("holdfast data get cifar10", "20 of 20", "times are estimates for `fashion-at-linf`"):
-        assert words in said.output
+        assert words in result.output
     record = json.loads(run(app, ["doctor", "--json", "--store", str(tmp_path / "store")]).stdout)
     assert record["problems"] == []
     assert {suite["name"]: suite["state"] for suite in record["suites"]}["quick"] == "whole"

@@ -92,17 +92,17 @@ def test_what_does_not_fit_or_is_quickly_read_is_not_kept(monkeypatch: pytest.Mo
 
 
 def test_what_was_said_is_recalled_whole_or_not_at_all() -> None:
-    said = LogitCache(most=64)
-    said.keep(("a",), ["x", "y"], torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
-    recalled = said.recall(("a",), ["y", "x"], torch.device("cpu"))
+    cache = LogitCache(most=64)
+    cache.keep(("a",), ["x", "y"], torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    recalled = cache.recall(("a",), ["y", "x"], torch.device("cpu"))
     assert recalled is not None
     assert recalled.tolist() == [[3.0, 4.0], [1.0, 2.0]]
-    assert said.recall(("a",), ["x", "z"], torch.device("cpu")) is None
+    assert cache.recall(("a",), ["x", "z"], torch.device("cpu")) is None
     for name in "bcd":  # 16 bytes each: the first is the oldest when there is no more room
-        said.keep((name,), ["x", "y"], torch.ones(2, 2))
-    said.keep(("e",), ["x", "y"], torch.ones(2, 2))
-    assert said.recall(("a",), ["x"], torch.device("cpu")) is None
-    assert said.recall(("b",), ["x"], torch.device("cpu")) is not None
+        cache.keep((name,), ["x", "y"], torch.ones(2, 2))
+    cache.keep(("e",), ["x", "y"], torch.ones(2, 2))
+    assert cache.recall(("a",), ["x"], torch.device("cpu")) is None
+    assert cache.recall(("b",), ["x"], torch.device("cpu")) is not None
 
 
 @pytest.mark.parametrize("attack", ["apgd-ce-linf:steps=4", "mm3-linf", "fgsm", "square-linf:queries=8"])

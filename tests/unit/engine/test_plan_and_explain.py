@@ -231,9 +231,9 @@ def test_a_plan_from_the_record_sees_parts(store: Store) -> None:
 def test_the_command_plans_from_the_record(store: Store) -> None:
     evaluate(MODEL, SCENARIOS[0], store=store, samples=40)
     words = ["plan", MODEL, "file:nowhere.safetensors", "--scenario", SCENARIOS[0], "--store", store.url, "--recorded"]
-    said = CliRunner().invoke(app, [*words, "--samples", "40"])
-    assert said.exit_code == 0, said.output
-    assert "1 done, 1 to do; at most 0.0 s left beside 1 runs without a recorded pace" in said.output
+    result = CliRunner().invoke(app, [*words, "--samples", "40"])
+    assert result.exit_code == 0, result.output
+    assert "1 done, 1 to do; at most 0.0 s left beside 1 runs without a recorded pace" in result.output
     record = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
     assert [(run["state"], run["samples"], run["done"]) for run in record["runs"]] == [
         ("under way", 2000, 40),

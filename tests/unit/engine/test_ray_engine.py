@@ -37,7 +37,7 @@ OF_THE_MOMENT = {"started", "finished", "seconds", "device", "digest"}
 
 @pytest.fixture(autouse=True)
 def _as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An actor settles in its process, which here is the one of the tests; shards are small."""
+    """An actor stays in its process, which here is the one of the tests; shards are small."""
     monkeypatch.setattr(evaluate_module, "shard_size", lambda _: 10)
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
     threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
@@ -58,7 +58,7 @@ class Telling(Watcher):
     def __init__(self) -> None:
         self.notes: list[str] = []
         self.counts: Counter[str] = Counter()
-        self.said: list[str] = []
+        self.messages: list[str] = []
 
     def began(self, run: Run, samples: int, kept: int) -> None:
         self.counts["began"] += 1
@@ -67,8 +67,8 @@ class Telling(Watcher):
     def advanced(self, run: Run, samples: int, standing: object) -> None:
         self.counts["measured"] += samples
 
-    def ended(self, run: Run, said: str, standing: object) -> None:
-        self.said.append(said)
+    def ended(self, run: Run, messages: str, standing: object) -> None:
+        self.messages.append(messages)
 
     def note(self, text: str) -> None:
         self.notes.append(text)
@@ -124,13 +124,13 @@ def test_the_rows_are_those_of_one_process(
         assert_same(one.rows, other.rows)
         assert one.rows is not None
         assert store.pictures(one.rows.footer.key) == local.pictures(one.rows.footer.key)
-    assert watcher.said == ["measured"] * 6
+    assert watcher.messages == ["measured"] * 6
     assert store.unfinished() == {}
     assert store.files.leftovers() == []
     again = Telling()
     repeated = on_fake(FakeRay(seed), monkeypatch, names, scenarios, store, options, watcher=again)
     assert not any(each.fresh for each in repeated)
-    assert again.said == ["done before"] * 6
+    assert again.messages == ["done before"] * 6
     assert again.counts["measured"] == 0
 
 
@@ -362,7 +362,7 @@ def test_actors_that_never_start_end_the_job_in_words(
     with pytest.raises(HoldfastError, match="no actor stays alive"):
         on_fake(fake, monkeypatch, [MODEL], [tiny_data(n=30)], store)
     assert fake.killed == fake.hired == 2
-    assert len(fake.said) == 2 * 4, "Ray starts each again three times"
+    assert len(fake.messages) == 2 * 4, "Ray starts each again three times"
 
 
 def test_ray_is_asked_for_where_it_is_absent(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

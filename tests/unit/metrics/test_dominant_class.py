@@ -15,9 +15,9 @@ from holdfast.store import Footer, Rows
 def answers(rows_for: Callable[..., Rows], footer_for: Callable[..., Footer]) -> Callable[..., Rows]:
     """Rows of samples with these labels and these answers; NaN is no usable answer."""
 
-    def make(labels: Sequence[int], said: Sequence[float], classes: int = 10) -> Rows:
+    def make(labels: Sequence[int], predicted: Sequence[float], classes: int = 10) -> Rows:
         logits = np.zeros((len(labels), classes), np.float32)
-        for i, answer in enumerate(said):
+        for i, answer in enumerate(predicted):
             if np.isnan(answer):
                 logits[i] = np.nan
             else:
@@ -60,9 +60,9 @@ def test_of_two_classes_the_wrong_answer_is_always_the_other_one(answers: Callab
 
 def test_few_mistakes_are_not_enough(answers: Callable[..., Rows]) -> None:
     labels = [i % 10 for i in range(20)]
-    said = [float(label) for label in labels]
-    said[1] = said[2] = 0.0
-    assert dominant_class(answers(labels, said)) is None
+    predicted = [float(label) for label in labels]
+    predicted[1] = predicted[2] = 0.0
+    assert dominant_class(answers(labels, predicted)) is None
 
 
 @pytest.mark.parametrize("classes", [3, 10, 100])
@@ -73,8 +73,8 @@ def test_errors_that_spread_evenly_are_named_in_one_case_of_a_hundred_at_most(
     labels = np.arange(300) % classes
     named = 0
     for _ in range(200):
-        said = np.where(
+        predicted = np.where(
             generator.random(300) < 0.5, labels, (labels + generator.integers(1, classes, 300)) % classes
         ).astype(float)
-        named += dominant_class(answers(labels, said, classes=classes)) is not None
+        named += dominant_class(answers(labels, predicted, classes=classes)) is not None
     assert named <= 5  # two expected at most; more than five of 200 at 1 % has a chance of 2 %

@@ -91,11 +91,11 @@ class Negated(nn.Module):
 
 
 def test_a_version_unlike_the_model_is_not_used() -> None:
-    model, images, said = made(Fickle()), torch.rand(8, 1, 8, 8), []
+    model, images, reasons = made(Fickle()), torch.rand(8, 1, 8, 8), []
     with pytest.raises(UnlikeError):
         FastModel(model, images, width=8, speed="eager")
-    assert fast_version(model, images, width=8, speed="eager", report=said.append) is None
-    assert "gradients stay in float32" in said[0]
+    assert fast_version(model, images, width=8, speed="eager", report=reasons.append) is None
+    assert "gradients stay in float32" in reasons[0]
 
 
 class Uncopied(Net):
@@ -104,9 +104,9 @@ class Uncopied(Net):
 
 
 def test_a_model_that_cannot_be_copied_is_used_as_it_is_and_the_reason_is_told() -> None:
-    said: list[str] = []
-    assert fast_version(made(Uncopied()), torch.rand(8, 1, 8, 8), width=8, speed="graph", report=said.append) is None
-    assert any("no copies of this one" in text for text in said)
+    reasons: list[str] = []
+    assert fast_version(made(Uncopied()), torch.rand(8, 1, 8, 8), width=8, speed="graph", report=reasons.append) is None
+    assert any("no copies of this one" in text for text in reasons)
 
 
 def test_gradients_are_those_of_float32_whatever_the_size_of_the_objective() -> None:

@@ -161,9 +161,9 @@ def test_255ths_are_counted_and_other_radii_spelled() -> None:
 
 
 @given(st.lists(st.floats(0, 300), min_size=1, max_size=20))
-def test_labels_keep_their_order_their_distance_and_the_frame(wanted: list[float]) -> None:
-    placed = svg.spread_apart(wanted, gap=15, low=0, high=300)
-    order = sorted(range(len(wanted)), key=lambda i: wanted[i])
+def test_labels_keep_their_order_their_distance_and_the_frame(expected: list[float]) -> None:
+    placed = svg.spread_apart(expected, gap=15, low=0, high=300)
+    order = sorted(range(len(expected)), key=lambda i: expected[i])
     steps = [placed[b] - placed[a] for a, b in pairwise(order)]
     assert all(step >= 15 - 1e-6 for step in steps)
     assert min(placed) >= -1e-6

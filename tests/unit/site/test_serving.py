@@ -151,8 +151,8 @@ def test_pages_are_built_again_when_a_run_finishes(store: Store, waited: Callabl
     add(store, 0.9)
     made = Served(store)
     try:
-        said: list[str] = []
-        threading.Thread(target=made.pages.watch, args=(said.append,), daemon=True).start()
+        result: list[str] = []
+        threading.Thread(target=made.pages.watch, args=(result.append,), daemon=True).start()
         before = json.loads(made.ask("/build.json")[1])["stamp"]
         assert f'data-stamp="{before}"'.encode() in made.ask("/")[1]
         assert not made.pages.refresh()
@@ -160,7 +160,7 @@ def test_pages_are_built_again_when_a_run_finishes(store: Store, waited: Callabl
             add(store, 0.5, fog(severity), model=f"new-{severity}")
             waited(lambda s=severity: made.ask(f"/models/new-{s}.html")[0].status == 200)
         assert json.loads(made.ask("/build.json")[1])["stamp"] != before
-        assert said == []
+        assert result == []
         assert len({site.stamp for site in made.told}) == len(made.told)
     finally:
         made.close()
@@ -172,16 +172,16 @@ def test_a_build_that_fails_leaves_the_pages(
 ) -> None:
     made = Served(store)
     try:
-        said: list[str] = []
+        result: list[str] = []
 
         def failing(*_: object, **__: object) -> None:
             raise HoldfastError("no room left")
 
         monkeypatch.setattr("holdfast.site.serve.build_site", failing)
-        threading.Thread(target=made.pages.watch, args=(said.append,), daemon=True).start()
+        threading.Thread(target=made.pages.watch, args=(result.append,), daemon=True).start()
         add(store, 0.9)
-        waited(lambda: bool(said))
-        assert said[0] == "the pages stay as they were: no room left"
+        waited(lambda: bool(result))
+        assert result[0] == "the pages stay as they were: no room left"
         assert made.ask("/")[0].status == 200
     finally:
         made.close()
@@ -219,7 +219,7 @@ def test_whatever_fails_in_a_refresh_the_last_pages_stay_and_it_is_tried_again(
     store = Store(str(tmp_path / "store"))
     add(store, 0.9)
     pages = Pages(store, told=lambda _: None, pause=0.02)
-    before, said, left = pages.built, [], [3]
+    before, result, left = pages.built, [], [3]
     real = serve_module.build_site
 
     def failing(*words: object, **named: object) -> Site:
@@ -230,13 +230,13 @@ def test_whatever_fails_in_a_refresh_the_last_pages_stay_and_it_is_tried_again(
 
     monkeypatch.setattr(serve_module, "build_site", failing)
     add(store, 0.5, fog(1))
-    thread = threading.Thread(target=pages.watch, args=(said.append,), daemon=True)
+    thread = threading.Thread(target=pages.watch, args=(result.append,), daemon=True)
     thread.start()
     try:
         _wait_for(lambda: pages.built is not before)
         assert left[0] < 0
-        assert len(said) == 1, "said once"
-        assert said[0].startswith("the pages stay as they were: ")
+        assert len(result) == 1, "said once"
+        assert result[0].startswith("the pages stay as they were: ")
         assert (before.folder / "index.html").is_file(), "requests under way may still read the pages before"
     finally:
         pages.close()

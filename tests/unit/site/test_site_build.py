@@ -227,8 +227,8 @@ def test_a_run_that_changed_under_its_footer_is_told(small: Store, tmp_path: Pat
     data[40:60] = bytes(20)
     path.write_bytes(bytes(data))
     site = build_site(Store(small.url), tmp_path / "site")
-    said = (site.out / "models/resnet18.html").read_text() + (site.out / "index.html").read_text()
-    assert f"rows/{key}.parquet" in said
+    result = (site.out / "models/resnet18.html").read_text() + (site.out / "index.html").read_text()
+    assert f"rows/{key}.parquet" in result
     assert len(site.boards) >= 5
 
 

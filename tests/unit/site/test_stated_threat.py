@@ -32,7 +32,7 @@ def attacked(store: Store, model: str = "resnet18") -> tuple[float, str]:
     return round(float(chosen.run.footer.changes[-1].args["radius"]) * 255, 6), chosen.why
 
 
-def said(store: Store, topic: str) -> str:
+def result(store: Store, topic: str) -> str:
     made = {one.topic: one for one in statements(model_results(store, "resnet18").runs, "cifar10")}
     return " ".join([made[topic].text, *made[topic].more]).replace("\u00a0", " ")
 
@@ -42,7 +42,7 @@ def test_the_headline_is_at_the_radius_of_training_not_at_the_hardest(store: Sto
     for radius, accuracy in ((2, 0.9), (4, 0.85), (8, 0.5), (64, 0.03)):
         add(store, accuracy, pgd(radius / 255), card=card)
     assert attacked(store) == (4, "the radius it was trained for")
-    assert "(pgd-linf at radius 4/255, the radius it was trained for) 85 % stay right" in said(store, "Attacked")
+    assert "(pgd-linf at radius 4/255, the radius it was trained for) 85 % stay right" in result(store, "Attacked")
 
 
 def test_without_training_it_is_the_suites_radius(store: Store) -> None:
@@ -72,8 +72,8 @@ def test_of_attacks_at_one_radius_the_one_that_leaves_least_speaks(store: Store)
     add(store, 0.6, pgd(8 / 255))
     add(store, 0.5, pgd(8 / 255, "autoattack-linf"))
     add(store, 0.1, pgd(16 / 255))
-    assert "autoattack-linf at radius 8/255" in said(store, "Attacked")
-    assert "the lowest of 2 attacks at this radius" in said(store, "Attacked")
+    assert "autoattack-linf at radius 8/255" in result(store, "Attacked")
+    assert "the lowest of 2 attacks at this radius" in result(store, "Attacked")
 
 
 def test_where_the_radius_of_training_was_not_measured_the_suites_is_shown_and_that_is_said(store: Store) -> None:
@@ -82,7 +82,7 @@ def test_where_the_radius_of_training_was_not_measured_the_suites_is_shown_and_t
     add(store, 0.6, pgd(8 / 255), card=card)
     add(store, 0.1, pgd(64 / 255), card=card)
     assert attacked(store)[0] == 8
-    assert "It was trained against pgd-linf at radius 16/255, which was not measured." in said(store, "Attacked")
+    assert "It was trained against pgd-linf at radius 16/255, which was not measured." in result(store, "Attacked")
     assert "--scenario cifar10+pgd-linf:radius=16/255" in next_step(model_results(store, "resnet18")).command
 
 
@@ -105,7 +105,7 @@ def test_the_threat_of_training_comes_before_linf(store: Store) -> None:
     chosen = headline(model_results(store, "resnet18").runs, "attacked")
     assert chosen is not None
     assert (chosen.threat, chosen.is_trained) == ("l2", True)
-    assert "pgd-linf at radius 8/255: 30" in said(store, "Attacked")
+    assert "pgd-linf at radius 8/255: 30" in result(store, "Attacked")
 
 
 @pytest.mark.parametrize("threats", [("nonsense((",), ("l-infinity, 8/255",), ("pgd-linf",), ("",)])
@@ -175,7 +175,7 @@ def test_half_is_lost_where_the_line_through_the_shares_crosses_one_half(store: 
     # kept of the 160 right: 140 at 4/255, 40 at 8/255
     assert known.radius.value * 255 == pytest.approx(4 + 4 * (140 - 80) / 100, rel=1e-5)
     assert (known.radius.low, known.radius.high, known.radius.n) == (4 / 255, 8 / 255, 160)
-    text = said(store, "Attacked")
+    text = result(store, "Attacked")
     assert (
         "lost at a radius of about 6.4/255, interpolated (between 4/255 and 8/255 at 95 % or more, 160 samples" in text
     )
@@ -185,7 +185,7 @@ def test_half_not_lost_is_said_with_what_is_kept(store: Store) -> None:
     add(store, 0.9)
     for radius in (4, 8):
         add(store, 0.85, pgd(radius / 255))
-    assert "not lost up to radius 8/255, the largest measured (pgd-linf): there it keeps 94.4 %" in said(
+    assert "not lost up to radius 8/255, the largest measured (pgd-linf): there it keeps 94.4 %" in result(
         store, "Attacked"
     )
     assert "radii=[8/255,16/255,32/255]" in next_step(model_results(store, "resnet18")).command
@@ -196,18 +196,18 @@ def test_half_lost_under_one_attack_is_not_called_kept_because_of_another(store:
     for radius in (1, 2, 4, 8):
         add(store, 0.85, pgd(radius / 255))
     add(store, 0, sweep([8 / 255, 32 / 255]), radii=[0.0] * 20 + [8 / 255] * 20 + [32 / 255] * 160)
-    assert "lost at a radius of about" in said(store, "Attacked")
+    assert "lost at a radius of about" in result(store, "Attacked")
 
 
 def test_without_an_undisturbed_run_the_radius_of_half_is_not_claimed(store: Store) -> None:
     add(store, 0.3, pgd(8 / 255))
-    assert "is not known: no undisturbed run" in said(store, "Attacked")
+    assert "is not known: no undisturbed run" in result(store, "Attacked")
 
 
 def test_one_radius_bounds_where_half_is_lost(store: Store) -> None:
     add(store, 0.9)
     add(store, 0.3, pgd(8 / 255))
-    assert "Half of what it gets right is lost below radius 8/255, the only one measured" in said(store, "Attacked")
+    assert "Half of what it gets right is lost below radius 8/255, the only one measured" in result(store, "Attacked")
     assert "sweep:attack=(pgd-linf),radii=[2/255,4/255,8/255,16/255,32/255]" in (
         next_step(model_results(store, "resnet18")).command
     )
@@ -239,7 +239,7 @@ def test_the_interval_of_the_radius_of_half_covers_the_truth(n: int) -> None:
 def test_a_class_into_which_wrong_answers_fall_is_named(store: Store) -> None:
     add(store, 0.9)
     add(store, 0.1, fog(5), wrong_class=6)
-    text = said(store, "Corrupted")
+    text = result(store, "Corrupted")
     assert "Most wrong predictions are one class:" in text
     assert "are “frog”" in text
     assert "spread evenly it would be 10 %" in text
@@ -247,7 +247,7 @@ def test_a_class_into_which_wrong_answers_fall_is_named(store: Store) -> None:
 
 def test_wrong_answers_that_spread_name_no_class(store: Store) -> None:
     add(store, 0.1, fog(5))
-    assert "rong predictions" not in said(store, "Corrupted")
+    assert "rong predictions" not in result(store, "Corrupted")
 
 
 def test_the_verdict_says_what_holds_and_what_does_not(store: Store) -> None:

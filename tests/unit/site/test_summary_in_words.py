@@ -13,7 +13,7 @@ from holdfast.site.wording import basis, interval_text, percent_text, points_tex
 from holdfast.store.store import Store
 
 
-def said(store: Store, model: str = "resnet18") -> dict[str, str]:
+def result(store: Store, model: str = "resnet18") -> dict[str, str]:
     found = model_results(store, model)
     return {one.topic: one.text for runs in [found.runs] for one in statements(runs, "cifar10")}
 
@@ -26,7 +26,7 @@ def test_every_sentence_has_the_numbers_of_the_metrics(store: Store) -> None:
         "Corrupted and attacked": add(store, 0.05, fog(5), pgd(8 / 255)),
     }
     add(store, 0.80, fog(1, "contrast"))
-    sentences = said(store)
+    sentences = result(store)
     for topic, footer in {"Undisturbed": clean, **runs}.items():
         score = Accuracy()(store.read(footer.key))
         assert f"{percent_text(score)} " in sentences[topic]
@@ -41,7 +41,7 @@ def test_the_sentences_read_like_this(store: Store) -> None:
     add(store, 0.912, n=2000, population=2000)
     add(store, 0.341, fog(5, "contrast"), n=2000, population=2000)
     add(store, 0.12, pgd(8 / 255), n=2000, population=2000)
-    assert [text.replace("\u00a0", " ") for text in said(store).values()] == [
+    assert [text.replace("\u00a0", " ") for text in result(store).values()] == [
         "Undisturbed, it gets 91.2 % right on cifar10 (89.9 to 92.4, 2,000 samples).",
         "Under the one corruption measured, contrast at severity 5, it gets 34.1 % right "
         "(32.0 to 36.2, 2,000 samples). "
@@ -56,7 +56,7 @@ def test_the_sentences_read_like_this(store: Store) -> None:
 
 def test_what_was_not_measured_is_said(store: Store) -> None:
     add(store, 0.5, fog(1))
-    text = said(store)["Not measured"]
+    text = result(store)["Not measured"]
     for missing in ("The undisturbed images", "attacks", "corruption and attack together"):
         assert missing in text
 
@@ -64,7 +64,7 @@ def test_what_was_not_measured_is_said(store: Store) -> None:
 def test_the_worst_is_named_with_those_that_cannot_be_told_from_it(store: Store) -> None:
     add(store, 0.9)
     runs = [add(store, 0.30, fog(5, "contrast")), add(store, 0.31, fog(5, "fog")), add(store, 0.80, fog(1, "snow"))]
-    text = said(store)["Corrupted"]
+    text = result(store)["Corrupted"]
     mean = average_accuracy([store.read(footer.key) for footer in runs])
     assert text.startswith(
         f"Over 3 corruption scenarios it gets {percent_text(mean)} right on average ({interval_text(mean)}). "
@@ -75,13 +75,13 @@ def test_the_worst_is_named_with_those_that_cannot_be_told_from_it(store: Store)
 
 def test_a_part_of_the_samples_is_called_one(store: Store) -> None:
     add(store, 0.9, n=120, population=10_000)
-    assert "120 of the 10,000 samples" in said(store)["Undisturbed"]
+    assert "120 of the 10,000 samples" in result(store)["Undisturbed"]
 
 
 def test_a_difference_within_its_interval_is_not_claimed(store: Store) -> None:
     add(store, 0.9)
     add(store, 0.9, fog(1))
-    assert "No difference to undisturbed is shown" in said(store)["Corrupted"]
+    assert "No difference to undisturbed is shown" in result(store)["Corrupted"]
 
 
 def test_other_models_are_named_while_few_and_counted_when_many(store: Store) -> None:

@@ -261,10 +261,10 @@ def test_an_unknown_format_suggests(tmp_path: Path) -> None:
     assert "did you mean `imagenet-testbed`" in str(caught.value)
 
 
-def predictions(folder: Path, said: object = (3, 8, 0), labels: tuple[int, ...] = (3, 8, 1)) -> Path:
+def predictions(folder: Path, predicted: object = (3, 8, 0), labels: tuple[int, ...] = (3, 8, 1)) -> Path:
     source = folder / "model_predictions" / "v6_predictions"
     source.mkdir(parents=True)
-    (source / "mine_predictions.json").write_text(json.dumps(said))
+    (source / "mine_predictions.json").write_text(json.dumps(predicted))
     np.save(folder / "cifar10.1_v6_labels.npy", np.array(labels, dtype=np.int32))
     return folder
 
@@ -279,7 +279,7 @@ def test_predictions_become_rows_with_the_ids_of_the_dataset(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("said", "problem"),
+    ("predicted", "problem"),
     [
         ([3, 8], "has 2 predictions for 3 images"),
         ([3, 8, 10], "whole numbers from 0 to 9"),
@@ -287,9 +287,9 @@ def test_predictions_become_rows_with_the_ids_of_the_dataset(tmp_path: Path) -> 
         ([3, 8, 0.5], "a list of classes"),
     ],
 )
-def test_wrong_predictions_say_what_is_wrong(tmp_path: Path, said: object, problem: str) -> None:
+def test_wrong_predictions_say_what_is_wrong(tmp_path: Path, predicted: object, problem: str) -> None:
     with pytest.raises(HoldfastError, match=problem):
-        read_results("cifar10-1-predictions", predictions(tmp_path, said))
+        read_results("cifar10-1-predictions", predictions(tmp_path, predicted))
 
 
 def test_predictions_need_their_labels(tmp_path: Path) -> None:

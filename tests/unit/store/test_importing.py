@@ -61,9 +61,9 @@ def test_every_format_of_scores_is_tried() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_fractions_without_a_unit_are_never_taken_for_percent(tmp_path: Path, kind: str) -> None:
     path = laid_out(tmp_path / "fractions", kind, FRACTIONS)
-    with pytest.raises(BadFile, match="gives no unit") as said:
+    with pytest.raises(BadFile, match="gives no unit") as result:
         read_results(kind, path)
-    assert "--unit fraction" in (said.value.hint or "")
+    assert "--unit fraction" in (result.value.hint or "")
     asked = read_results(kind, path, unit="fraction").scores[0].table
     plain = read_results(kind, laid_out(tmp_path / "percent", kind, PERCENT)).scores[0].table
     assert asked.values == pytest.approx(plain.values, nan_ok=True)
@@ -155,9 +155,9 @@ def test_another_version_is_refused_replaced_and_removed(tmp_path: Path) -> None
     other = read_results("tidy", _tidy(tmp_path / "three", "k,clean,70")).scores
     assert [each.state for each in keep(store, one)] == ["new"]
     assert [each.state for each in keep(store, one)] == ["there already"]
-    with pytest.raises(Misuse, match="`mine` is in this store in another version") as said:
+    with pytest.raises(Misuse, match="`mine` is in this store in another version") as result:
         keep(store, two)
-    assert "--replace" in (said.value.hint or "")
+    assert "--replace" in (result.value.hint or "")
     assert len(store.scores("mine")) == 1
     (kept,) = keep(store, two, replace=True)
     assert kept.replaced == (f"mine.{one[0].key}",)

@@ -13,7 +13,7 @@ from holdfast.trends.confidence_estimates import by_confidence
 from holdfast.trends.dependence import accuracies_if_kept, dependence, pairs_of
 
 
-def said(accuracies: list[float], n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def predicted(accuracies: list[float], n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(seed)
     labels = random.integers(0, 10, n)
     wrong = random.random((len(accuracies), n)) >= np.array(accuracies)[:, None]
@@ -21,7 +21,7 @@ def said(accuracies: list[float], n: int, seed: int = 0) -> tuple[np.ndarray, np
 
 
 def test_dependence_is_error_consistency_over_pairs() -> None:
-    answers, labels = said([0.6, 0.7, 0.8], 2000)
+    answers, labels = predicted([0.6, 0.7, 0.8], 2000)
     found = dependence(pairs_of(answers, labels))
     right = answers == labels
     each = [kappa(right[i], right[j]).value for i, j in ((0, 1), (0, 2), (1, 2))]
@@ -33,7 +33,7 @@ def test_dependence_is_error_consistency_over_pairs() -> None:
 
 @given(st.lists(st.floats(0.55, 0.95), min_size=3, max_size=6), st.integers(0, 100))
 def test_where_nothing_shifts_every_assumption_gives_the_accuracies_back(accuracies: list[float], seed: int) -> None:
-    answers, labels = said(accuracies, 1000, seed)
+    answers, labels = predicted(accuracies, 1000, seed)
     pairs = pairs_of(answers, labels)
     actual = (answers == labels).mean(axis=1)
     found = accuracies_if_kept(pairs, agreement_rates(answers)[pairs.one, pairs.other], actual)
@@ -41,7 +41,7 @@ def test_where_nothing_shifts_every_assumption_gives_the_accuracies_back(accurac
 
 
 def test_models_that_share_nearly_all_errors_are_refused_an_interval() -> None:
-    answers, labels = said([0.8], 3000)
+    answers, labels = predicted([0.8], 3000)
     copies = np.repeat(answers, 6, axis=0)
     random = np.random.default_rng(1)
     for i in range(6):  # each is a little worse than the last
@@ -51,7 +51,9 @@ def test_models_that_share_nearly_all_errors_are_refused_an_interval() -> None:
     assert made.dependence.shared > 0.85
     assert "shared" in made.refused
     assert all(not each.accuracy.has_interval and each.accuracy.why == made.refused for each in made.models)
-    few = predict_accuracy(["a", "b", "c"], *said([0.6, 0.7, 0.9], 3000), said([0.5, 0.6, 0.85], 3000, 1)[0], draws=20)
+    few = predict_accuracy(
+        ["a", "b", "c"], *predicted([0.6, 0.7, 0.9], 3000), predicted([0.5, 0.6, 0.85], 3000, 1)[0], draws=20
+    )
     assert few.refused
 
 

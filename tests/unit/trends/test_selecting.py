@@ -72,10 +72,10 @@ def test_a_fit_set_is_what_its_words_say(
     ],
 )
 def test_a_selector_that_cannot_be_says_why(text: str, problem: str, hint: str) -> None:
-    with pytest.raises(Misuse) as said:
+    with pytest.raises(Misuse) as result:
         fit_set(five(), [text])
-    assert problem in said.value.problem
-    assert hint in (said.value.hint or "")
+    assert problem in result.value.problem
+    assert hint in (result.value.hint or "")
 
 
 def test_models_without_a_fact_are_told() -> None:
@@ -84,9 +84,9 @@ def test_models_without_a_fact_are_told() -> None:
     )
     assert fit_set(five(), [], ["*subsample*"]).notes == ("`*subsample*` fits no model",)
     bare = table({("a", "x"): 0.5, ("b", "x"): 0.6})
-    with pytest.raises(Misuse, match="no model has the fact `type`") as said:
+    with pytest.raises(Misuse, match="no model has the fact `type`") as result:
         fit_set(bare, ["type=STANDARD"])
-    assert "import them" in (said.value.hint or "")
+    assert "import them" in (result.value.hint or "")
 
 
 def test_published_is_the_rule_of_the_paper() -> None:

@@ -45,7 +45,7 @@ class Lagrange:
 
     In `rounds` of `steps` each: where a round ends outside, the price of distance grows tenfold. Or `rising`: it grows
     tenfold from the first step to the last. The last step ends with a projection, so that its point counts.
-    `settles`: a sample that was found broken inside takes that step and then no other, as in the published LPA.
+    `stops`: a sample that was found broken inside takes that step and then no other, as in the published LPA.
     `flat`: added to how fast the features move, so that a flat place does not send the image to infinity.
     """
 
@@ -54,12 +54,12 @@ class Lagrange:
     steps: int
     rounds: int = 1
     rising: bool = False
-    settles: bool = False
+    stops: bool = False
     flat: float = FLAT
 
     def fresh(self, threat: Threat, scene: Scene, variable: Tensor) -> State:  # noqa: ARG002
         price = torch.full_like(scene.radius, DECAY * DEAR if self.rising else CHEAP)
-        return {"price": price} | ({"moves": torch.ones_like(price, dtype=torch.bool)} if self.settles else {})
+        return {"price": price} | ({"moves": torch.ones_like(price, dtype=torch.bool)} if self.stops else {})
 
     def advance(self, point: Point, state: State) -> Tensor:
         ball, scene, here, taken = self.ball, point.scene, point.variable, point.taken
@@ -72,7 +72,7 @@ class Lagrange:
         far = apart(seen, scene.props["features"])
         moved = boxed(scene, here + wide(stride, here) * way)
         outside = far >= scene.radius
-        if self.settles:
+        if self.stops:
             moved = torch.where(wide(state["moves"], here), moved, here)
             outside = outside & state["moves"]
             state["moves"] = state["moves"] & ~(point.wrong & (far <= scene.radius))
@@ -149,7 +149,7 @@ def _lagrangian(radius: float, how: LagrangeSteps, network: str, objective: Obje
 
     def inside(ball: LpipsBall) -> GradientAttack:
         flat = PUBLISHED_FAST_FLAT if published and rising else FLAT
-        step = Lagrange(ball, steps, rounds, rising, settles=published and not rising, flat=flat)
+        step = Lagrange(ball, steps, rounds, rising, stops=published and not rising, flat=flat)
         return GradientAttack(
             *(ball, objective, step, rounds * steps, restarts),
             keep="last" if published else "strongest",

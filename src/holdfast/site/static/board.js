@@ -115,7 +115,7 @@
   // filters
   const find = document.getElementById("find");
   const complete = document.getElementById("complete");
-  const said = document.getElementById("count");
+  const counter = document.getElementById("count");
   const chosen = new Map();
   const choice = (title, field, value) => {
     const values = [...new Set(rows.flatMap(value).filter(Boolean))].sort();
@@ -135,7 +135,7 @@
     const column = data.columns[i], sign = column.better === "lower" ? 1 : -1;
     const scored = rows.filter((flat) => flat[`c${i}`] !== null).sort(byName).sort((one, other) => sign * (one[`c${i}`] - other[`c${i}`]));
     for (const flat of rows) flat.rank = i === ranking ? official.get(flat.id) : null;
-    if (i !== ranking) scored.forEach((flat, place) => { flat.rank = place + 1; });
+    if (i !== ranking) scored.forEach((flat, index) => { flat.rank = index + 1; });
     await table.replaceData(rows);
     table.setSort("rank", "asc");
     holder.dataset.ranked = column.name;
@@ -166,12 +166,12 @@
     });
     document.getElementById("facts").append(node("label", {}, "Add a column", more));
   }
-  const tally = (shown) => { said.textContent = shown === rows.length ? `${count(rows.length)} entries` : `${count(shown)} of ${count(rows.length)} entries`; };
+  const tally = (shown) => { counter.textContent = shown === rows.length ? `${count(rows.length)} entries` : `${count(shown)} of ${count(rows.length)} entries`; };
   const filter = () => {
     const texts = find.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const facts = [...chosen.values()].filter(([, wanted]) => wanted);
+    const facts = [...chosen.values()].filter(([, asked]) => asked);
     table.setFilter((row) => texts.every((text) => row.all.includes(text))
-      && facts.every(([value, wanted]) => [value(row)].flat().includes(wanted)) && (!complete.checked || row.row.complete));
+      && facts.every(([value, asked]) => [value(row)].flat().includes(asked)) && (!complete.checked || row.row.complete));
   };
   let waiting;
   find.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(filter, 120); });
@@ -196,16 +196,16 @@
   const dialog = document.getElementById("provenance");
   const body = document.getElementById("provenance-body");
   const loads = new Map();
-  const load = (place) => {
-    if (!loads.has(place)) {
-      loads.set(place, new Promise((resolve, reject) => {
-        const script = node("script", { src: `data/${place.split("/").map(encodeURIComponent).join("/")}.js` });
-        script.addEventListener("load", () => resolve(globalThis.holdfast[place]));
-        script.addEventListener("error", () => reject(new Error(`data/${place}.js is not beside this page`)));
+  const load = (path) => {
+    if (!loads.has(path)) {
+      loads.set(path, new Promise((resolve, reject) => {
+        const script = node("script", { src: `data/${path.split("/").map(encodeURIComponent).join("/")}.js` });
+        script.addEventListener("load", () => resolve(globalThis.holdfast[path]));
+        script.addEventListener("error", () => reject(new Error(`data/${path}.js is not beside this page`)));
         document.head.append(script);
       }));
     }
-    return loads.get(place);
+    return loads.get(path);
   };
   const pairs = (all) => node("dl", { class: "facts" }, ...all.filter(([, value]) => value).flatMap(([name, value]) => [node("dt", {}, name), node("dd", {}, /^https:\/\/\S+$/.test(value) ? node("a", { href: value, rel: "noreferrer" }, value) : value)]));
   const source = (cell) => {
@@ -256,7 +256,7 @@
     const { runs, imported: files } = row.places;
     if (cell.from === "published") return [];
     if (runs && !(cell.from === "imported" && files)) return [[runs, measured]];
-    return (files ?? []).map((place) => [place, imported]);
+    return (files ?? []).map((path) => [path, imported]);
   };
   const headings = { published: "Printed in", imported: "Imported from" };
   const others = (cell) => !cell.others ? [] : [
@@ -280,11 +280,11 @@
     body.append(rest, ...others(cell), ...(facts.length ? [node("h3", {}, "What is known of the model"), pairs(facts)] : []));
     dialog.showModal();
     body.scrollTop = 0;
-    const wanted = restsOn(row, cell);
-    if (!wanted.length) return;
+    const files = restsOn(row, cell);
+    if (!files.length) return;
     rest.append(node("p", { class: "soft" }, "Loading …"));
     try {
-      const parts = await Promise.all(wanted.map(async ([place, tell]) => tell === measured ? measured(await load(place), column) : imported(await load(place), row, column)));
+      const parts = await Promise.all(files.map(async ([path, tell]) => tell === measured ? measured(await load(path), column) : imported(await load(path), row, column)));
       rest.replaceChildren(...parts.flat());
     } catch (error) {
       rest.replaceChildren(node("p", { class: "problems", role: "alert" }, error.message));

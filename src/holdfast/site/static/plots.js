@@ -81,16 +81,16 @@
 
   // in words, why to read a fit with care; `weak` has the R² below which it is near 0, by the number of models
   function cautions(fit, what, weak) {
-    const said = [];
-    if (fit.n < 10) said.push(`Fitted on ${fit.n} models: fewer than 10 do not determine a ${what}.`);
-    if (!isNumber(fit.r2)) said.push(`The scores to explain do not vary: the ${what} says nothing.`);
-    else if (fit.r2 < (weak?.[fit.n] ?? 0)) said.push(`R² is near 0: the ${what} explains little.`);
-    return said;
+    const notes = [];
+    if (fit.n < 10) notes.push(`Fitted on ${fit.n} models: fewer than 10 do not determine a ${what}.`);
+    if (!isNumber(fit.r2)) notes.push(`The scores to explain do not vary: the ${what} says nothing.`);
+    else if (fit.r2 < (weak?.[fit.n] ?? 0)) notes.push(`R² is near 0: the ${what} explains little.`);
+    return notes;
   }
 
   function percentile(sorted, share) {
-    const place = share * (sorted.length - 1), low = Math.floor(place);
-    return sorted[low] + (place - low) * ((sorted[low + 1] ?? sorted[low]) - sorted[low]);
+    const position = share * (sorted.length - 1), low = Math.floor(position);
+    return sorted[low] + (position - low) * ((sorted[low + 1] ?? sorted[low]) - sorted[low]);
   }
 
   // where the line itself lies over draws of models, at `places` in the space; `level` allows for few models
@@ -221,9 +221,9 @@
       const add = element("select", { disabled: chosen.length >= most, onchange: () => { chosen.push(+add.value); refresh(); change(); } });
       add.append(element("option", { value: "" }, chosen.length < most ? "choose…" : `${most} at most`));
       names.forEach((name, i) => { if (!chosen.includes(i)) add.append(element("option", { value: i }, shortened(name, 90))); });
-      const chips = chosen.map((i, place) => element("button", {
-        type: "button", className: "plot-chip", title: `Remove ${names[i]}`, style: `--chip: var(--plot-${place})`,
-        onclick: () => { chosen.splice(place, 1); refresh(); change(); made.querySelector("select").focus(); },
+      const chips = chosen.map((i, position) => element("button", {
+        type: "button", className: "plot-chip", title: `Remove ${names[i]}`, style: `--chip: var(--plot-${position})`,
+        onclick: () => { chosen.splice(position, 1); refresh(); change(); made.querySelector("select").focus(); },
       }, element("span", {}, shortened(names[i], 48)), element("span", { "aria-hidden": "true" }, "×")));
       made.replaceChildren(labelled("Add a model", add), element("div", { className: "plot-chips" }, ...chips));
     };
@@ -315,10 +315,10 @@
   const axisOptions = (data) => data.axes.map((axis, i) => [i, axis.title, GROUP[axis.group]]);
   const colourOptions = (data) => [["origin", "where it comes from"], ...Object.keys(data.facts).map((name) => [name, name.replaceAll("_", " ")])];
   function groupsOf(data, fact, kept) {
-    const said = fact === "origin" ? data.origins : data.facts[fact];
+    const values = fact === "origin" ? data.origins : data.facts[fact];
     const groups = new Map();
     for (const i of kept) {
-      const name = said[i] || "not stated";
+      const name = values[i] || "not stated";
       if (!groups.has(name)) groups.set(name, []);
       groups.get(name).push(i);
     }
@@ -366,13 +366,13 @@
 
     // a line through the models of each colour: how one kind of training lies to another on this one reference
     function groupLines(kept, x, y, forward, colours) {
-      return groupsOf(data, state.colour, kept).flatMap(([name, some], place) => {
+      return groupsOf(data, state.colour, kept).flatMap(([name, some], position) => {
         const [xs, ys] = [x, y].map((axis) => some.map((i) => forward(axis.values[i])));
         const fit = some.length > 2 ? line(xs, ys) : null;
         if (!fit) return [];
         const ends = [Math.min(...xs), Math.max(...xs)];
         return [{ name: `line, ${safe(name, 30)}`, x: ends, y: ends.map((v) => fit.slope * v + fit.intercept), mode: "lines", type: "scatter",
-          line: { color: colours.colours[place % 12], width: 2 }, hoverinfo: "skip", meta: { slope: fit.slope, intercept: fit.intercept, n: some.length } }];
+          line: { color: colours.colours[position % 12], width: 2 }, hoverinfo: "skip", meta: { slope: fit.slope, intercept: fit.intercept, n: some.length } }];
       });
     }
 
@@ -397,12 +397,12 @@
       }
       const same = [Math.max(ranges[0][0], ranges[1][0]), Math.min(ranges[0][1], ranges[1][1])];
       if (same[0] < same[1]) traces.push({ name: "y = x", x: same, y: same, mode: "lines", line: { color: colours.soft, width: 1, dash: "dot" }, hoverinfo: "skip", type: "scatter" });
-      groupsOf(data, state.colour, kept).forEach(([name, some], place) => traces.push({
+      groupsOf(data, state.colour, kept).forEach(([name, some], position) => traces.push({
         name: safe(name, 40), type: "scatter", mode: "markers", hoverinfo: "text", customdata: some,
         x: some.map((i) => forward(x.values[i])), y: some.map((i) => forward(y.values[i])),
         text: some.map((i) => hover(i, expected(i))),
         marker: {
-          color: colours.colours[place % 12], opacity: 0.85,
+          color: colours.colours[position % 12], opacity: 0.85,
           symbol: some.map((i) => data.origins[i] === "measured" ? "diamond" : data.fitted[i] ? "circle" : "circle-open"),
           size: some.map((i) => data.origins[i] === "measured" ? 13 : 8),
           line: { color: colours.ink, width: some.map((i) => data.origins[i] === "measured" ? 1.5 : data.fitted[i] ? 0 : 1) },
@@ -424,7 +424,7 @@
 
     function hover(i, expected) {
       const [x, y] = [data.axes[state.x], data.axes[state.y]];
-      const facts = Object.entries(data.facts).flatMap(([name, said]) => said[i] ? [`${safe(name)}: ${safe(said[i])}`] : []);
+      const facts = Object.entries(data.facts).flatMap(([name, values]) => values[i] ? [`${safe(name)}: ${safe(values[i])}`] : []);
       return [
         `${safe(data.models[i])}`,
         `${safe(x.title)}: ${scoreText(x, i)}`,
@@ -436,13 +436,13 @@
     }
 
     function note(fit, edge, shown) {
-      const said = [`${shown} models.`];
-      said.push(fit ? `Line over ${fit.n} of them in ${state.space} space: slope ${written(fit.slope, 3)}, R² ${isNumber(fit.r2) ? written(fit.r2, 3) : "not defined"}.` : "No line: it takes three models whose scores differ.");
-      if (fit) said.push(...cautions(fit, "line", data.weak));
-      if (fit && fit.all) said.push("Fewer than three models of others have both scores: the line goes through all that do.");
-      else if (shown && data.fitted.some((one) => !one)) said.push("Open marks are not in the fit; diamonds were measured here.");
-      if (edge) said.push(`${edge} with a score of 0 or 100 % lie infinitely far away on these axes and are not drawn.`);
-      return said.join(" ");
+      const notes = [`${shown} models.`];
+      notes.push(fit ? `Line over ${fit.n} of them in ${state.space} space: slope ${written(fit.slope, 3)}, R² ${isNumber(fit.r2) ? written(fit.r2, 3) : "not defined"}.` : "No line: it takes three models whose scores differ.");
+      if (fit) notes.push(...cautions(fit, "line", data.weak));
+      if (fit && fit.all) notes.push("Fewer than three models of others have both scores: the line goes through all that do.");
+      else if (shown && data.fitted.some((one) => !one)) notes.push("Open marks are not in the fit; diamonds were measured here.");
+      if (edge) notes.push(`${edge} with a score of 0 or 100 % lie infinitely far away on these axes and are not drawn.`);
+      return notes.join(" ");
     }
 
     function read(expected) {
@@ -463,12 +463,12 @@
         find.value = data.models[state.model];
         draw();
       });
-      parts.area.on("plotly_relayout", (said) => {
-        if (!Object.keys(said).some((name) => name.includes("range") || name.includes("autosize"))) return;
+      parts.area.on("plotly_relayout", (change) => {
+        if (!Object.keys(change).some((name) => name.includes("range") || name.includes("autosize"))) return;
         const { xaxis, yaxis } = parts.area.layout;
-        const again = { x: ticks(xaxis.range, state.space), y: ticks(yaxis.range, state.space) };
-        if (String(again.x.ticktext) === String(xaxis.ticktext) && String(again.y.ticktext) === String(yaxis.ticktext)) return;
-        Plotly.relayout(parts.area, { "xaxis.tickvals": again.x.tickvals, "xaxis.ticktext": again.x.ticktext, "yaxis.tickvals": again.y.tickvals, "yaxis.ticktext": again.y.ticktext });
+        const axes = { x: ticks(xaxis.range, state.space), y: ticks(yaxis.range, state.space) };
+        if (String(axes.x.ticktext) === String(xaxis.ticktext) && String(axes.y.ticktext) === String(yaxis.ticktext)) return;
+        Plotly.relayout(parts.area, { "xaxis.tickvals": axes.x.tickvals, "xaxis.ticktext": axes.x.ticktext, "yaxis.tickvals": axes.y.tickvals, "yaxis.ticktext": axes.y.ticktext });
       });
     }
     return draw;
@@ -534,14 +534,14 @@
       const keys = [state.a, state.b, state.y], axes = keys.map((k) => data.axes[k]);
       const kept = data.models.map((_, i) => i).filter((i) => axes.every((axis) => isInside(axis.values[i], state.space)));
       const fit = planeOf(data, own.planes, ...keys, state.space);
-      parts.note.textContent = said(fit, kept.length);
+      parts.note.textContent = summary(fit, kept.length);
       if (!hasWebGL()) { parts.area.textContent = "This picture needs WebGL, which this browser does not offer."; return; }
       const ranges = axes.map((axis) => kept.length ? extent(kept.map((i) => forward(axis.values[i])), state.space) : [0, 1]);
-      const traces = groupsOf(data, state.colour, kept).map(([name, some], place) => ({
+      const traces = groupsOf(data, state.colour, kept).map(([name, some], position) => ({
         type: "scatter3d", mode: "markers", name: safe(name, 40), hoverinfo: "text", customdata: some,
         x: some.map((i) => forward(axes[0].values[i])), y: some.map((i) => forward(axes[1].values[i])), z: some.map((i) => forward(axes[2].values[i])),
         text: some.map((i) => hover(i, fit, axes)),
-        marker: { size: some.map((i) => data.origins[i] === "measured" ? 9 : 6), symbol: some.map((i) => data.origins[i] === "measured" ? "diamond" : data.fitted[i] ? "circle" : "circle-open"), color: colours.colours[place % 12], opacity: 0.95 },
+        marker: { size: some.map((i) => data.origins[i] === "measured" ? 9 : 6), symbol: some.map((i) => data.origins[i] === "measured" ? "diamond" : data.fitted[i] ? "circle" : "circle-open"), color: colours.colours[position % 12], opacity: 0.95 },
       }));
       if (fit) {
         const along = ranges.slice(0, 2).map(([low, high]) => Array.from({ length: 9 }, (_, k) => low + (high - low) * k / 8));
@@ -564,7 +564,7 @@
         ...(isNumber(would) ? [`expected ${percent(would)}, effective robustness ${points(axes[2].values[i] - would)} points`] : []),
         `${safe(data.origins[i])}: ${safe(sourceOf(data, axes[2], i), 80)}`].join("<br>");
     }
-    function said(fit, shown) {
+    function summary(fit, shown) {
       if (!fit) return `${shown} models. No plane: it takes four models whose two references differ.`;
       const alone = [state.a, state.b].map((a) => lineOf(data, a, state.y, state.space)?.r2);
       const singly = alone.every(isNumber) ? ` The first reference alone has R² ${written(alone[0], 3)}, the second ${written(alone[1], 3)}.` : "";
@@ -672,8 +672,8 @@
         return element("th", { scope: "col", "data-key": name, "aria-sort": state.sort === name ? (state.down ? "descending" : "ascending") : "none" }, press);
       }));
       const body = rows.map((row) => {
-        const place = state.compared.indexOf(row.i);
-        const input = element("input", { type: "checkbox", checked: place >= 0, disabled: place < 0 && state.compared.length >= MOST, "aria-label": `Compare ${row.model.name}`, onchange: () => {
+        const position = state.compared.indexOf(row.i);
+        const input = element("input", { type: "checkbox", checked: position >= 0, disabled: position < 0 && state.compared.length >= MOST, "aria-label": `Compare ${row.model.name}`, onchange: () => {
           if (input.checked) state.compared.push(row.i); else state.compared.splice(state.compared.indexOf(row.i), 1);
           tabulate(); picture(); [...table.tBodies[0].rows].find((one) => one.dataset.model === String(row.i)).querySelector("input").focus();
         } });
@@ -684,7 +684,7 @@
           if (name === "name") cell.title = row.model.name;
           return cell;
         });
-        return element("tr", { "data-model": row.i, className: place >= 0 ? "chosen" : "", style: place >= 0 ? `--chip: var(--plot-${place})` : "" }, element("td", {}, input), ...cells);
+        return element("tr", { "data-model": row.i, className: position >= 0 ? "chosen" : "", style: position >= 0 ? `--chip: var(--plot-${position})` : "" }, element("td", {}, input), ...cells);
       });
       table.replaceChildren(element("thead", {}, head), element("tbody", {}, ...body));
       warning.textContent = `K holds ${cellsOf(0).length} attacks. A ratio over missing accuracies is not shown: the cell says how many there are.`;
@@ -693,7 +693,7 @@
     const entryText = (cell) => cell.attack === null ? "no attack" : `${cell.attack} ${cell.strength}`;
 
     function picture() {
-      const colours = theme(section), some = state.compared.map((i, place) => ({ model: data.models[i], cells: cellsOf(i), colour: colours.colours[place] }));
+      const colours = theme(section), some = state.compared.map((i, position) => ({ model: data.models[i], cells: cellsOf(i), colour: colours.colours[position] }));
       const made = { best: againstBest, strengths: overStrengths, inside: insideOutside, single: perAttack }[state.view](some, colours);
       made.traces.push({ x: [], y: [], type: "scatter", showlegend: false });
       Plotly.react(parts.area, made.traces, layout(colours, { uirevision: state.view, barmode: "group", ...made.layout }), CONFIG);
@@ -783,16 +783,16 @@
     const state = { measure: 0, view: "bars", chosen: [] };
     let pick = [];
     const names = data.models.map((name, i) => data.origins[i] === "measured" ? `${name} (measured here)` : name);
-    const place = element("div", {});
+    const holder = element("div", {});
     function offer() {
       const counts = data.models.map((_, i) => known(i)), own = (i) => data.origins[i] === "measured";
       pick = data.models.map((_, i) => i).filter((i) => counts[i]).sort((i, j) => own(j) - own(i) || counts[j] - counts[i]);
       state.chosen = pick.slice(0, 2).map((_, k) => k);
-      place.replaceChildren(chooser(pick.map((i) => names[i]), state.chosen, MOST, () => draw()));
+      holder.replaceChildren(chooser(pick.map((i) => names[i]), state.chosen, MOST, () => draw()));
     }
     parts.controls.append(
       choice("Score", own.measures.map((measure, i) => [i, measure.title]), 0, (value) => { state.measure = +value; offer(); draw(); }),
-      radios("View", [["bars", "bars"], ["map", "map of levels"]], "bars", (value) => { state.view = value; draw(); }), place);
+      radios("View", [["bars", "bars"], ["map", "map of levels"]], "bars", (value) => { state.view = value; draw(); }), holder);
     offer();
 
     // of a model measured here on the samples that both runs hold, as its report has it
@@ -885,7 +885,7 @@
     function draw() {
       const colours = theme(section), traces = [];
       const mine = data.curves.filter((curve) => state.over === "ratio" ? curve.scenario === state.scenario : curve.attack === state.attack);
-      state.chosen.forEach((m, place) => {
+      state.chosen.forEach((m, position) => {
         const own = mine.filter((curve) => curve.model === models[m]).sort((one, other) => (one.radius ?? 0) - (other.radius ?? 0));
         if (!own.length) return;
         const x = state.over === "ratio" ? own[0].ratios : own.map((curve) => curve.radius);
@@ -894,8 +894,8 @@
           const scores = along(name);
           const text = (s) => panel ? `${percent(s[0])}${bounds(s.slice(1))}` : `${isNumber(s[0]) ? written(s[0], 3) : "∞"}${name === "agreement" ? " nats" : ""}${isNumber(s[1]) ? ` [${written(s[1], 3)}, ${written(s[2], 3)}]` : ""}`;
           traces.push({ type: "scatter", mode: "lines+markers", name: safe(dash === "dot" ? `${models[m]}, ${title}` : models[m], 48), legendgroup: models[m], showlegend: panel === "2", x, y: scores.map((s) => s[0]), xaxis: `x${panel}`, yaxis: `y${panel}`,
-            line: { color: colours.colours[place], dash }, marker: { size: 6, color: colours.colours[place] }, hoverinfo: "text", text: scores.map((s, k) => `${safe(models[m])}<br>${state.over} ${+x[k].toPrecision(4)}: ${title} ${text(s)}`),
-            error_y: { type: "data", symmetric: false, thickness: 1, width: 2, color: colours.colours[place], array: scores.map((s) => isNumber(s[2]) ? s[2] - s[0] : 0), arrayminus: scores.map((s) => isNumber(s[1]) ? s[0] - s[1] : 0) } });
+            line: { color: colours.colours[position], dash }, marker: { size: 6, color: colours.colours[position] }, hoverinfo: "text", text: scores.map((s, k) => `${safe(models[m])}<br>${state.over} ${+x[k].toPrecision(4)}: ${title} ${text(s)}`),
+            error_y: { type: "data", symmetric: false, thickness: 1, width: 2, color: colours.colours[position], array: scores.map((s) => isNumber(s[2]) ? s[2] - s[0] : 0), arrayminus: scores.map((s) => isNumber(s[1]) ? s[0] - s[1] : 0) } });
         }
       });
       if (!traces.length) traces.push({ type: "scatter", x: [], y: [] });
