@@ -25,7 +25,7 @@ from typing import NamedTuple
 from unittest.mock import MagicMock, patch
 
 import torch
-from subject import batch_of
+from subject import batch_of, peer_parser
 from torch import Tensor, nn
 
 from holdfast.attacks.perceptual.lpips import distance, network_for
@@ -60,16 +60,8 @@ WORSE = 1
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--peer", type=Path, required=True)
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--dataset", required=True)
-    parser.add_argument("--samples", type=int, default=200)
-    parser.add_argument("--attacks", default="ppgd,lpa")
+    parser = peer_parser(__doc__, attacks="ppgd,lpa")
     parser.add_argument("--radii", default="0.1,0.3")
-    parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--batch", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--same-start", action="store_true", help="theirs starts from our noise")
     chosen = parser.parse_args()
 

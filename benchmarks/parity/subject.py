@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import sys
 import time
@@ -18,6 +19,20 @@ from holdfast.core.types import Batch
 from holdfast.models import TorchClassifier
 
 WIDTH = 256
+
+
+def peer_parser(script: str, *, attacks: str, samples: int = 200) -> argparse.ArgumentParser:
+    """The options of a comparison with published code in the folder `--peer`; `script`: the docstring of the script."""
+    parser = argparse.ArgumentParser(description=script.splitlines()[0])
+    parser.add_argument("--peer", type=Path, required=True)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--dataset", required=True)
+    parser.add_argument("--attacks", default=attacks)
+    parser.add_argument("--samples", type=int, default=samples)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--batch", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=0)
+    return parser
 
 
 class Result(NamedTuple):

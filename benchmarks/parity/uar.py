@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from subject import batch_of, right
+from subject import batch_of, peer_parser, right
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
@@ -68,15 +68,7 @@ WORSE = 1
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--peer", type=Path, required=True)
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--dataset", required=True)
-    parser.add_argument("--attacks", default=TABLE)
-    parser.add_argument("--samples", type=int, default=200)
-    parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--batch", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=0)
+    parser = peer_parser(__doc__, attacks=TABLE)
     parser.add_argument("--same-draws", action="store_true", help="theirs starts where ours does")
     chosen = parser.parse_args()
 

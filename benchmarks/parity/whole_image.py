@@ -18,7 +18,7 @@ from types import ModuleType
 from unittest.mock import MagicMock
 
 import torch
-from subject import batch_of, ours, right
+from subject import batch_of, ours, peer_parser, right
 from torch import Tensor
 from uar import OnCpu
 
@@ -45,15 +45,7 @@ WORSE = 1
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--peer", type=Path, required=True)
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--dataset", required=True)
-    parser.add_argument("--attacks", default=CASES)
-    parser.add_argument("--samples", type=int, default=500)
-    parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--batch", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=0)
+    parser = peer_parser(__doc__, attacks=CASES, samples=500)
     chosen = parser.parse_args()
 
     theirs = peer(chosen.peer)
