@@ -58,7 +58,7 @@ sheets: $(VENV)/.installed
 # rows of the zoo: holdfast evaluate MODEL… --suite findings --store $(STORE)
 STORE ?= findings-store
 findings: $(VENV)/.installed
-	$(BIN)/python scripts/make_findings.py --store $(STORE) --scores docs/findings-scores.csv
+	$(BIN)/python scripts/make_findings.py --store $(STORE)
 
 bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/startup.py

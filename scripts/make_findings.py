@@ -1,431 +1,33 @@
-"""Writes docs/findings.md: what the five papers claim, beside what the rows of a store say.
+"""Writes docs/findings.md and its figure, and the scores that the board of the suite `findings` ships with.
 
-    python scripts/make_findings.py --store rows --dataset cifar10 --scores docs/findings-scores.csv
+    python scripts/make_findings.py --store rows [--every-score scores.csv]
 
-`holdfast evaluate MODEL… --suite findings` makes the rows. Every claim has a rule that decides whether it holds,
-written beside it; where models or scenarios are missing, it cannot be told. No torch, weights or images are needed.
+`holdfast evaluate MODEL… --suite findings` makes the rows. The claims and the rules that decide them are in
+`findings_claims.py`. No torch, weights or images are needed.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from statistics import mean, median
+from typing import NamedTuple
 
 import numpy as np
+from findings_claims import CLAIMS, FAILS, FEWEST, HOLDS, UNKNOWN, Measured, measured
 
-from holdfast.core.rounding import percent, shown
-from holdfast.core.types import Score
-from holdfast.metrics.scopes import metric_of
-from holdfast.metrics.summary import Line, lines
+from holdfast.boards.provenance import with_stored_names
+from holdfast.core.errors import HoldfastError
+from holdfast.core.suites import Column, load_suite
+from holdfast.core.table import table
+from holdfast.site.drawings import ScatterPanel, ScatterPoint, scatter_drawing, write_drawing
 from holdfast.store.store import Store
-from holdfast.trends.fits import correlation, explained, pearson
-
-OOD = "OODRobustBench, arXiv:2310.12793"
-MULTI = "MultiRobustBench, arXiv:2302.10980"
-MULTI_ID = "Multi-ID effective robustness, arXiv:2302.01381"
-AGREEMENT = "Posterior agreement"
-TESTBED = "ImageNet testbed, arXiv:2007.00644"
-FEWEST = 8  # models for a line
-STRONG, WEAK = 0.9, 0.5  # R²
-NOISES = ("gaussian-noise", "shot-noise", "impulse-noise")
-LOW_FREQUENCY = ("contrast", "fog")
-LP = ("linf", "l2", "l1")
-UNSEEN = ("stadv", "ppgd", "lpa")
-HOLDS, FAILS, UNKNOWN = "holds", "does not hold", "cannot be told here"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A claim of a paper and what the store says. `rule`: what decides."""
-
-    paper: str
-    claim: str
-    theirs: str
-    ours: str
-    verdict: str
-    rule: str
-
-
-@dataclass(slots=True)
-class Measured:
-    """The accuracies of a store on one dataset, by model and by what was done to the images."""
-
-    store: Store
-    lines: dict[str, dict[str, Line]] = field(default_factory=dict)
-
-    @property
-    def models(self) -> list[str]:
-        return list(self.lines)
-
-    def score(self, model: str, scenario: str) -> Score | None:
-        line = self.lines[model].get(scenario)
-        return None if line is None else line.accuracy
-
-    def threats(self, model: str) -> tuple[str, ...]:
-        return next(iter(self.lines[model].values())).footer.card.threats
-
-    def trained_on(self, model: str) -> str:
-        return next(iter(self.lines[model].values())).footer.card.trained_on
-
-    def is_adversarial(self, model: str) -> bool:
-        return bool(self.threats(model))
-
-    def of_kinds(self, *kinds: str) -> dict[str, Line]:
-        """One line for every scenario whose changes are of these kinds, in order."""
-        found: dict[str, Line] = {}
-        for by_scenario in self.lines.values():
-            for scenario, line in by_scenario.items():
-                if tuple(change.kind for change in line.footer.changes) == kinds:
-                    found.setdefault(scenario, line)
-        return found
-
-    def clean(self, model: str) -> Score | None:
-        return next((line.accuracy for line in self.lines[model].values() if not line.footer.changes), None)
-
-    def under(self, model: str, corruption: str, attack: str = "") -> float | None:
-        """Mean accuracy over the severities of a corruption, with an attack on top where one is named."""
-        values = [
-            line.accuracy.value
-            for line in self.lines[model].values()
-            if (changes := line.footer.changes)
-            and changes[0].name == corruption
-            and [change.text for change in changes[1:]] == ([attack] if attack else [])
-        ]
-        return mean(values) if values else None
-
-
-def measured(store: Store, dataset: str) -> Measured:
-    found = Measured(store)
-    for line in lines(store):
-        if line.footer.dataset == dataset:
-            found.lines.setdefault(line.footer.model, {})[line.footer.scenario] = line
-    return found
-
-
-# lines over models
-
-
-def logit(value: float) -> float:
-    return math.log(value / (1 - value)) if 0 < value < 1 else math.nan
-
-
-def r2(pairs: Iterable[tuple[float | None, float | None]]) -> Score | None:
-    """R² of a line on logit scale over models, with Fisher's interval; None for too few of them."""
-    both = [(logit(x), logit(y)) for x, y in pairs if x is not None and y is not None]
-    x, y = (np.array(side, dtype=np.float64) for side in zip(*both, strict=True)) if both else (np.array([]),) * 2
-    finite = np.isfinite(x) & np.isfinite(y)
-    if int(finite.sum()) < FEWEST:
-        return None
-    return explained(correlation(pearson(x[finite], y[finite]), int(finite.sum())))
-
-
-def slope(pairs: Iterable[tuple[float | None, float | None]]) -> float | None:
-    """The slope of that line."""
-    both = [(logit(x), logit(y)) for x, y in pairs if x is not None and y is not None]
-    both = [pair for pair in both if all(map(math.isfinite, pair))]
-    if len(both) < FEWEST:
-        return None
-    x, y = np.array(both).T
-    return float(np.polyfit(x, y, 1)[0])
-
-
-def number(score: Score) -> str:
-    between = f" [{shown(score.low, 2)}, {shown(score.high, 2)}]" if score.has_interval else ""
-    return f"{shown(score.value, 2)}{between}"
-
-
-def unknown_because(paper: str, claim: str, theirs: str, why: str, rule: str) -> Finding:
-    return Finding(paper, claim, theirs, why, UNKNOWN, rule)
-
-
-# the claims
-
-
-def accuracy_lines(data: Measured) -> Finding:
-    claim = "ID accuracy strongly correlates with OOD accuracy in a linear relationship for most dataset shifts."
-    theirs, rule = "R² > 0.9 for most shifts", f"R² ≥ {STRONG} for more than half of the corruptions"
-    shifts = sorted({line.footer.changes[0].name for line in data.of_kinds("corruption").values()})
-    found = {shift: r2((_value(data.clean(m)), data.under(m, shift)) for m in data.models) for shift in shifts}
-    return _lines_finding(
-        claim, theirs, rule, {name: score for name, score in found.items() if score is not None}, data
-    )
-
-
-def robustness_lines(data: Measured) -> Finding:
-    claim = "ID robustness strongly correlates with OOD robustness in a linear relationship for most dataset shifts."
-    theirs, rule = (
-        "R² > 0.9 for most shifts",
-        f"R² ≥ {STRONG} for more than half of the corruptions, adversarial models",
-    )
-    found: dict[str, Score] = {}
-    for line in data.of_kinds("corruption", "attack").values():
-        shift, attack = line.footer.changes[0].name, line.footer.changes[1].text
-        inside = f"{line.footer.dataset}+{attack}"
-        pairs = [
-            (_value(data.score(m, inside)), data.under(m, shift, attack)) for m in data.models if data.is_adversarial(m)
-        ]
-        made = r2(pairs)
-        if made is not None:
-            found[shift] = made
-    return _lines_finding(claim, theirs, rule, found, data)
-
-
-def _lines_finding(claim: str, theirs: str, rule: str, found: Mapping[str, Score], data: Measured) -> Finding:
-    if not found:
-        why = f"{len(data.models)} models; a line needs {FEWEST} with both scores"
-        return unknown_because(OOD, claim, theirs, why, rule)
-    strong = [name for name, score in found.items() if score.value >= STRONG]
-    weakest = min(found, key=lambda name: found[name].value)
-    strongest = max(found, key=lambda name: found[name].value)
-    ours = (
-        f"{len(strong)} of {len(found)} shifts; median R² {shown(median(s.value for s in found.values()), 2)}, "
-        f"{strongest} {number(found[strongest])}, {weakest} {number(found[weakest])}"
-    )
-    return Finding(OOD, claim, theirs, ours, HOLDS if len(strong) > len(found) / 2 else FAILS, rule)
-
-
-def mean_line(data: Measured) -> Finding:
-    claim = "The line of ID against mean OOD accuracy over corruptions."
-    theirs, rule = "R² > 0.9 for most shifts", "R² ≥ 0.9"
-    shifts = sorted({line.footer.changes[0].name for line in data.of_kinds("corruption").values()})
-    pairs = []
-    for m in data.models:
-        values = [data.under(m, shift) for shift in shifts]
-        present = [value for value in values if value is not None]
-        if shifts and len(present) == len(shifts):
-            pairs.append((_value(data.clean(m)), mean(present)))
-    made, steep = r2(pairs), slope(pairs)
-    if made is None or steep is None:
-        return unknown_because(OOD, claim, theirs, f"{len(pairs)} models with all corruptions; {FEWEST} needed", rule)
-    ours = f"R² {number(made)}, slope {shown(steep, 2)}, {len(pairs)} models, {len(shifts)} corruptions"
-    return Finding(OOD, claim, theirs, ours, HOLDS if made.value >= STRONG else FAILS, rule)
-
-
-def unseen_threats(data: Measured) -> Finding:
-    claim = "ℓp robustness correlates poorly with non-ℓp robustness (PPGD, LPA, StAdv)."
-    theirs, rule = "R² close to 0 for LPA and StAdv", f"R² < {WEAK} for all of them, adversarial models"
-    return _between_attacks(data, claim, theirs, rule, lambda name: name in UNSEEN, lambda r: r < WEAK)
-
-
-def other_norms(data: Measured) -> Finding:
-    claim = "ℓp robustness correlates strongly with ℓp robustness of different ε and p-norm."
-    theirs, rule = "R² > 0.7 in all set-ups", "R² > 0.7 for all of them, adversarial models"
-    return _between_attacks(data, claim, theirs, rule, lambda name: name.endswith(LP), lambda r: r > 0.7)
-
-
-def _between_attacks(
-    data: Measured, claim: str, theirs: str, rule: str, chosen: Callable[[str], bool], good: Callable[[float], bool]
-) -> Finding:
-    attacks = data.of_kinds("attack")
-    seen = [s for s, line in attacks.items() if line.footer.changes[0].name.endswith("linf") and "8/255" in s]
-    if not seen:
-        return unknown_because(OOD, claim, theirs, "no linf attack at 8/255 in the store", rule)
-    models = [m for m in data.models if data.is_adversarial(m)]
-    found = {}
-    for scenario, line in attacks.items():
-        if scenario == seen[0] or not chosen(line.footer.changes[0].name):
-            continue
-        made = r2((_value(data.score(m, seen[0])), _value(data.score(m, scenario))) for m in models)
-        if made is not None:
-            found[line.footer.changes[0].text] = made
-    if not found:
-        return unknown_because(OOD, claim, theirs, f"{len(models)} adversarial models; {FEWEST} needed", rule)
-    ours = "; ".join(f"{name} {number(score)}" for name, score in found.items())
-    return Finding(OOD, claim, theirs, ours, HOLDS if all(good(s.value) for s in found.values()) else FAILS, rule)
-
-
-def robustness_degrades(data: Measured) -> Finding:
-    claim = "Robustness degrades under dataset shift."
-    theirs, rule = "by 18 points on average for CIFAR-10 linf", "mean drop above 0 by more than two standard errors"
-    drops = []
-    for m in (m for m in data.models if data.is_adversarial(m)):
-        for line in data.lines[m].values():
-            if [change.kind for change in line.footer.changes] == ["corruption", "attack"]:
-                inside = data.score(m, f"{line.footer.dataset}+{line.footer.changes[1].text}")
-                if inside is not None:
-                    drops.append(inside.value - line.accuracy.value)
-    if len(drops) < 2:
-        return unknown_because(OOD, claim, theirs, "no adversarial model with attacked corruptions", rule)
-    centre, error = mean(drops), float(np.std(drops, ddof=1)) / math.sqrt(len(drops))
-    ours = f"by {percent(centre)} points (standard error {percent(error)}) over {len(drops)} cells"
-    return Finding(OOD, claim, theirs, ours, HOLDS if centre > 2 * error else FAILS, rule)
-
-
-def noise_catastrophe(data: Measured) -> Finding:
-    claim = "Degradation under noise shifts can be abnormally catastrophic for some models."
-    theirs = "43, 46 and 38 points under impulse, Gaussian and shot noise, where the average is 12, 9 and 8"
-    rule = "some model loses three times the mean loss of all under a noise, and 20 points at least"
-    worst, found = ("", 0.0, 0.0), False
-    for noise in NOISES:
-        lost = {
-            m: clean.value - shifted
-            for m in data.models
-            if (clean := data.clean(m)) is not None and (shifted := data.under(m, noise)) is not None
-        }
-        if len(lost) < FEWEST:
-            continue
-        found = True
-        model = max(lost, key=lambda m: lost[m])
-        if lost[model] > worst[1]:
-            worst = (f"{model} under {noise}", lost[model], mean(lost.values()))
-    if not found:
-        return unknown_because(OOD, claim, theirs, f"fewer than {FEWEST} models under noise", rule)
-    ours = f"largest: {worst[0]}, {percent(worst[1])} points where the mean is {percent(worst[2])}"
-    return Finding(OOD, claim, theirs, ours, HOLDS if worst[1] >= max(0.2, 3 * worst[2]) else FAILS, rule)
-
-
-def low_frequencies(data: Measured) -> Finding:
-    claim = "PGD-trained models see a drop in robustness to low-frequency corruptions such as contrast."
-    theirs = "shown in its Figure 6"
-    rule = "share of clean accuracy kept under contrast and fog is lower for adversarial than for standard models"
-    kept: dict[bool, list[float]] = {True: [], False: []}
-    for m in data.models:
-        clean, values = data.clean(m), [data.under(m, name) for name in LOW_FREQUENCY]
-        present = [value for value in values if value is not None]
-        if clean is not None and clean.value > 0 and present:
-            kept[data.is_adversarial(m)].append(mean(present) / clean.value)
-    if min(map(len, kept.values())) < 1:
-        return unknown_because(TESTBED, claim, theirs, "no pair of standard and adversarial models", rule)
-    ours = (
-        f"adversarial keep {percent(mean(kept[True]))} % ({len(kept[True])} models), "
-        f"standard {percent(mean(kept[False]))} % ({len(kept[False])})"
-    )
-    return Finding(TESTBED, claim, theirs, ours, HOLDS if mean(kept[True]) < mean(kept[False]) else FAILS, rule)
-
-
-def corruption_training(data: Measured) -> Finding:
-    claim = "Training against one corruption does not transfer well to others."
-    theirs, rule = "shown in its Figure 16", "the gain on other kinds of corruptions is below half of that on its own"
-    base = [m for m in data.models if not data.is_adversarial(m) and " half under " not in data.trained_on(m)]
-    for m in data.models:
-        _, _, own = data.trained_on(m).partition(" half under ")
-        own = own.partition(" of random")[0].partition(":")[0]
-        mine = data.under(m, own) if own else None
-        if mine is None or not base:
-            continue
-        before = [value for b in base if (value := data.under(b, own)) is not None]
-        if not before:
-            continue
-        gain = mine - mean(before)
-        shifts = {line.footer.changes[0].name for line in data.of_kinds("corruption").values()}
-        alike = NOISES if own in NOISES else (own,)
-        others = []
-        for shift in sorted(shifts - set(alike)):
-            values = [value for b in base if (value := data.under(b, shift)) is not None]
-            here = data.under(m, shift)
-            if here is not None and values:
-                others.append(here - mean(values))
-        if others:
-            ours = (
-                f"{m}: {percent(gain, signed=True)} points on {own}, {percent(mean(others), signed=True)} on the others"
-            )
-            return Finding(TESTBED, claim, theirs, ours, HOLDS if mean(others) < gain / 2 else FAILS, rule)
-    return unknown_because(TESTBED, claim, theirs, "no model trained on a corruption, beside a standard one", rule)
-
-
-def average_and_worst(data: Measured) -> Finding:
-    claim = "Models have decent average robustness over attacks, with much room in the worst case."
-    theirs = "CR-ind-avg up to 67.8, CR-ind-worst of the best three 2.5 to 3.3"
-    rule = "over adversarial models the worst attack leaves less than half of what attacks leave on average"
-    shares = []
-    for m in (m for m in data.models if data.is_adversarial(m)):
-        left = [
-            line.accuracy.value
-            for line in data.lines[m].values()
-            if [change.kind for change in line.footer.changes] == ["attack"]
-        ]
-        if len(left) >= 4:
-            shares.append((mean(left), min(left)))
-    if not shares:
-        return unknown_because(MULTI, claim, theirs, "no adversarial model under four attacks or more", rule)
-    average, worst = mean(a for a, _ in shares), mean(w for _, w in shares)
-    ours = f"{percent(average)} % on average, {percent(worst)} % under the worst, {len(shares)} models"
-    return Finding(MULTI, claim, theirs, ours, HOLDS if worst < average / 2 else FAILS, rule)
-
-
-def seen_attacks_help(data: Measured) -> Finding:
-    claim = "Models trained on several attacks have better worst-case robustness than those trained on one."
-    theirs = "shown by CR-ind-worst in its Figure 3"
-    rule = "worst accuracy over linf, l2 and l1 attacks is higher for unions"
-    worst: dict[bool, list[float]] = {True: [], False: []}
-    for m in (m for m in data.models if data.is_adversarial(m)):
-        left = [
-            line.accuracy.value
-            for line in data.lines[m].values()
-            if [c.kind for c in line.footer.changes] == ["attack"] and line.footer.changes[0].name.endswith(LP)
-        ]
-        if len(left) >= 3:
-            worst[len(data.threats(m)) > 1].append(min(left))
-    if min(map(len, worst.values())) < 1:
-        return unknown_because(MULTI, claim, theirs, "no pair of a union and a single threat", rule)
-    ours = (
-        f"unions {percent(mean(worst[True]))} % ({len(worst[True])} models), "
-        f"single threats {percent(mean(worst[False]))} % ({len(worst[False])})"
-    )
-    return Finding(MULTI, claim, theirs, ours, HOLDS if mean(worst[True]) > mean(worst[False]) else FAILS, rule)
-
-
-def agreement_discriminates(data: Measured) -> Finding:
-    claim = "PA consistently discriminates the undefended model; accuracy under attack (AFR) tells less."
-    theirs, rule = "shown in its Figure 3", "the interval of every undefended model's PA lies below all defended ones'"
-    agree = metric_of("posterior-agreement")
-    assert callable(agree), "posterior agreement is a score of two runs"
-    scores: dict[bool, list[tuple[str, Score]]] = {True: [], False: []}
-    for m in data.models:
-        clean = next((line for line in data.lines[m].values() if not line.footer.changes), None)
-        for line in data.lines[m].values():
-            changes = line.footer.changes
-            if clean is None or len(changes) != 1 or not changes[0].args.get("all_steps"):
-                continue
-            made = agree(data.store.read(line.footer.key), data.store.read(clean.footer.key))
-            if made is not None:
-                scores[data.is_adversarial(m)].append((m, made))
-            break
-    if min(map(len, scores.values())) < 1:
-        why = "no pair of a defended and an undefended model under PGD with `all_steps`"
-        return unknown_because(AGREEMENT, claim, theirs, why, rule)
-    below = max(score.high for _, score in scores[False]) < min(score.low for _, score in scores[True])
-    parts = [
-        f"{word} {shown(min(s.value for _, s in part), 2)} to {shown(max(s.value for _, s in part), 2)} nats"
-        for word, part in (("defended", scores[True]), ("undefended", scores[False]))
-    ]
-    return Finding(AGREEMENT, claim, theirs, "; ".join(parts), HOLDS if below else FAILS, rule)
-
-
-def selection(data: Measured) -> Finding:  # noqa: ARG001 - the rows of epochs are of other datasets
-    return unknown_because(
-        AGREEMENT,
-        "PA-selected epochs generalise better than accuracy-selected ones on shortcut tasks (ERM, IRM, LISA).",
-        "up to 10 points better under 1-CGO",
-        "needs models of the recipes `posterior-agreement`, and diagvib's rows",
-        "mean accuracy on the five test sets, chosen by PA against by accuracy",
-    )
-
-
-def planes(data: Measured) -> Finding:  # noqa: ARG001
-    return unknown_because(
-        MULTI_ID,
-        "With several ID test sets models of different training data lie on one plane.",
-        "R² of the plane above that of either line",
-        "needs models of the recipes `multi-id`, and two ID test sets",
-        "R² of the plane above both lines",
-    )
-
-
-def _value(score: Score | None) -> float | None:
-    return None if score is None else score.value
-
-
-CLAIMS: Sequence[Callable[[Measured], Finding]] = (
-    *(accuracy_lines, robustness_lines, mean_line, robustness_degrades, noise_catastrophe, unseen_threats, other_norms),
-    *(average_and_worst, seen_attacks_help, planes, agreement_discriminates, selection),
-    *(low_frequencies, corruption_training),
-)
+from holdfast.trends.fits import fit
+
+ROOT = Path(__file__).parents[1]
+PUBLISHED = ROOT / "src" / "holdfast" / "store" / "published"
+SUITE = "findings"
 
 
 def page(data: Measured, dataset: str) -> str:
@@ -436,28 +38,100 @@ def page(data: Measured, dataset: str) -> str:
     text = [
         "# Findings",
         "",
-        "What the five papers claim, and what rows of our own say. Made by `make findings` from a store; scores are in",
-        "`findings-scores.csv`. A line is fitted on logit scale; brackets are 95 % intervals.",
+        "What the five papers claim, and what rows of our own say. Made by `make findings` from a store; the scores",
+        "come with holdfast: `holdfast board findings`. A line is fitted on logit scale; brackets are 95 % intervals.",
         "",
         f"On `{dataset}`: {len(data.models)} models, {cells} corruption cells, {attacks} attacks. "
         + ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
         + ".",
+        "",
+        "![Accuracy under corruptions and unforeseen attacks over models, with their lines](figures/findings.svg)",
     ]
     for paper in dict.fromkeys(finding.paper for finding in findings):
         text += ["", f"## {paper}", "", "| claim | theirs | ours | verdict | rule |", "|---|---|---|---|---|"]
         text += [
             f"| {f.claim} | {f.theirs} | {f.ours} | **{f.verdict}** | {f.rule} |" for f in findings if f.paper == paper
         ]
-    text += ["", "## The models", "", "| model | trained on | threats | clean |", "|---|---|---|---|"]
+    text += ["", "## The models", "", "| model | group | trained on | threats | clean |", "|---|---|---|---|---|"]
     for model in data.models:
         clean = data.clean(model)
         threats = ", ".join(f"`{threat}`" for threat in data.threats(model)) or "none"
-        text.append(f"| {model} | {data.trained_on(model)} | {threats} | {clean.percent() if clean else ''} |")
+        shown = clean.percent() if clean else ""
+        text.append(f"| {model} | {data.group(model)} | {data.trained_on(model)} | {threats} | {shown} |")
     return "\n".join(text) + "\n"
 
 
-def write_scores(data: Measured, path: Path) -> None:
-    """Every accuracy of the page: model, scenario, how many were right, of how many."""
+class Axes(NamedTuple):
+    """Two scores of each model, and the models that the line is fitted on."""
+
+    title: str
+    x: str
+    y: str
+    values: dict[str, tuple[float, float]]
+    fitted: Sequence[str]
+
+
+def axes(data: Measured) -> Iterator[Axes]:
+    """What the figure shows."""
+    clean = {m: score.value for m in data.models if (score := data.clean(m)) is not None}
+    shifted = {m: (clean[m], y) for m in clean if (y := data.corrupted(m)) is not None}
+    adversarial = [m for m in shifted if data.is_adversarial(m)]
+    yield Axes("corruptions", "clean accuracy", "mean under 75 corruption cells", shifted, adversarial)
+    if (seen := data.seen()) is not None:
+        robust = {m: score.value for m in data.models if (score := data.score(m, seen)) is not None}
+        unseen = {m: (robust[m], y) for m in robust if (y := data.unseen(m)) is not None}
+        adversarial = [m for m in unseen if data.is_adversarial(m)]
+        yield Axes("unforeseen attacks", "under mm5-linf at 8/255", "mean under six of no norm", unseen, adversarial)
+
+
+def panels(data: Measured) -> list[ScatterPanel]:
+    drawn = []
+    for each in axes(data):
+        points = [
+            ScatterPoint(model, x, y, data.group(model), model in each.fitted) for model, (x, y) in each.values.items()
+        ]
+        lines, note = [], f"fewer than {FEWEST} models, no line"
+        if len(each.fitted) >= FEWEST:
+            cells = {(m, part): v for m in each.fitted for part, v in zip("xy", each.values[m], strict=True)}
+            line = fit(table(cells), "y", "x", space="linear")
+            ends = np.linspace(*np.nanpercentile(table(cells).column("x"), [0, 100]), 50)
+            lines, note = [(ends, line.expected(ends[:, None]))], f"R² {line.r2:.2f} over {line.n} models"
+        drawn.append(ScatterPanel(each.title, each.x, each.y, points, lines, note))
+    return drawn
+
+
+def scores_of(data: Measured, column: Column, model: str) -> tuple[float, int | None, str] | None:
+    """A column's value for a model, its count where it is one cell, and where it comes from; None where cells lack."""
+    found = [data.lines[model].get(scenario) for scenario in column.every_scenario]
+    if column.score or column.of or not found or any(line is None for line in found):
+        return None
+    accuracies = [line.accuracy for line in found if line is not None]
+    if len(accuracies) == 1 and found[0] is not None:
+        footer = found[0].footer
+        return accuracies[0].value, accuracies[0].n, f"own rows, run {footer.key}"
+    terms = [np.mean([data.lines[model][name].accuracy.value for name in term]) for term in column.scenarios]
+    return float(np.mean(terms)), None, f"own rows, mean of {len(accuracies)} runs of 1,000 samples"
+
+
+def write_published(data: Measured) -> None:
+    """The scores of the suite's columns, with what is known of the models."""
+    suite = with_stored_names(load_suite(SUITE), data.store)
+    with (PUBLISHED / f"{SUITE}.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["model", "setting", "value", "n", "source", "note"])
+        for model in data.models:
+            for column in suite.board:
+                if (made := scores_of(data, column, model)) is not None:
+                    writer.writerow([model, column.name, f"{100 * made[0]:.4g}", made[1] or "", made[2], ""])
+    with (PUBLISHED / f"{SUITE}.models.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["model", "type", "trained_on", "threats"])
+        for model in data.models:
+            writer.writerow([model, data.group(model), data.trained_on(model), " ".join(data.threats(model))])
+
+
+def write_every_score(data: Measured, path: Path) -> None:
+    """Every accuracy: model, scenario, how many were right, of how many, and the run."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -472,16 +146,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", type=Path, required=True)
     parser.add_argument("--dataset", default="cifar10")
-    parser.add_argument("--out", type=Path, default=Path("docs/findings.md"))
-    parser.add_argument("--scores", type=Path, default=None)
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "findings.md")
+    parser.add_argument("--every-score", type=Path, help="a CSV of every accuracy with its run")
     given = parser.parse_args()
     data = measured(Store(given.store), given.dataset)
     if not data.models:
         parser.error(f"{given.store} has no rows of `{given.dataset}`")
+    damaged = [found for found in data.store.verify() if found.problem is not None]
+    if damaged:
+        raise HoldfastError(f"{len(damaged)} files of {given.store} are not as they were written: {damaged[0]}")
     given.out.parent.mkdir(parents=True, exist_ok=True)
     given.out.write_text(page(data, given.dataset), encoding="utf-8")
-    if given.scores is not None:
-        write_scores(data, given.scores)
+    write_drawing(scatter_drawing(panels(data)), given.out.parent / "figures" / "findings.svg")
+    write_published(data)
+    if given.every_score is not None:
+        write_every_score(data, given.every_score)
     print(given.out)
 
 

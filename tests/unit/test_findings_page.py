@@ -8,20 +8,21 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from holdfast.core.intervals import wilson
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "make_findings.py"
+SCRIPT = Path(__file__).parents[2] / "scripts" / "findings_claims.py"
 
 
 @pytest.fixture(scope="module")
 def findings() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_findings", SCRIPT)
+    spec = importlib.util.spec_from_file_location("findings_claims", SCRIPT)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["make_findings"] = module
+    sys.modules["findings_claims"] = module
     spec.loader.exec_module(module)
     return module
 
@@ -56,12 +57,12 @@ def test_lines_hold_where_most_corruptions_follow_the_clean_accuracy(findings: M
         "d+contrast:severity=1": lambda i: 400 + 30 * i,
         "d+jpeg:severity=1": lambda i: 500 + 40 * (-1) ** i,
     }
-    found = findings.accuracy_lines(data(findings, 10, cells))
+    found = findings.accuracy_lines(data(findings, 10, cells, threat=True))
     assert found.verdict == "holds"
     assert found.ours.startswith("2 of 3 shifts")
-    assert findings.accuracy_lines(data(findings, 7, cells)).verdict == "cannot be told here"
+    assert findings.accuracy_lines(data(findings, 7, cells, threat=True)).verdict == "cannot be told here"
     flat = cells | {"d+fog:severity=1": lambda i: 500 + 40 * (-1) ** i}
-    assert findings.accuracy_lines(data(findings, 10, flat)).verdict == "does not hold"
+    assert findings.accuracy_lines(data(findings, 10, flat, threat=True)).verdict == "does not hold"
 
 
 def test_severities_of_a_corruption_are_averaged(findings: ModuleType) -> None:
@@ -92,3 +93,25 @@ def test_one_model_far_below_the_others_is_a_catastrophe(findings: ModuleType) -
     assert findings.noise_catastrophe(data(findings, 12, cells)).verdict == "holds"
     cells["d+shot-noise:severity=1"] = lambda _: 400
     assert findings.noise_catastrophe(data(findings, 12, cells)).verdict == "does not hold"
+
+
+def test_the_upper_limit_is_where_the_line_meets_full_robustness(findings: ModuleType) -> None:
+    """Half of what is gained under the seen attack is gained under unseen ones: 0.1 + 0.5 of it, 60 % at most."""
+    cells = {"d+mm5-linf:radius=8/255": lambda i: 200 + 20 * i, "d+stadv:radius=0.05": lambda i: 200 + 10 * i}
+    found = findings.upper_limits(data(findings, 10, cells, threat=True))
+    assert found.ours.startswith("60.0 %")
+    assert found.verdict == "holds"
+    assert findings.upper_limits(data(findings, 7, cells, threat=True)).verdict == "cannot be told here"
+
+
+def test_a_model_off_the_line_of_the_others_is_told_by_how_far(findings: ModuleType) -> None:
+    cells = {"d": lambda i: 600 + 30 * i, "d+fog:severity=1": lambda i: 600 + 30 * i - (100 if i == 4 else 0)}
+    made = data(findings, 10, cells)
+    above = findings.off_the_line(made, ["m4", "absent"])
+    assert above == {"m4": pytest.approx(-0.1, abs=1e-6)}
+
+
+def test_agreement_counts_samples_of_both_runs(findings: ModuleType) -> None:
+    one = SimpleNamespace(ids=("a", "b", "c"), predictions=np.array([1, 2, 3]))
+    other = SimpleNamespace(ids=("c", "b", "x"), predictions=np.array([3, 0, 9]))
+    assert findings.agreement(one, other) == 0.5

@@ -27,9 +27,10 @@ from holdfast.core.types import Batch
 class Samples(TensorRecord):
     """One row per sample under attack. `run` counts the restarts and targets before this run, `taken` its steps.
 
-    `best`, `best_value`: the best variable of this run and its value; `first_value`: the value at its start; `broken`:
-    whether `best` is a success; `near`: whether it is nearly one; `done`: whether the run is over; `free`: whether the
-    row may be given to another sample. Passes and zero gradients are those of this run.
+    `best`, `best_value`: the best variable of this run and its value; `first_objective`: the objective at its start;
+    `rose`: whether it was ever higher than there; `broken`: whether `best` is a success; `near`: whether it is nearly
+    one; `done`: whether the run is over; `free`: whether the row may be given to another sample. Passes and zero
+    gradients are those of this run.
     """
 
     index: Tensor
@@ -44,7 +45,8 @@ class Samples(TensorRecord):
     run: Tensor
     best: Tensor
     best_value: Tensor
-    first_value: Tensor
+    first_objective: Tensor
+    rose: Tensor
     broken: Tensor
     near: Tensor
     done: Tensor
@@ -139,14 +141,22 @@ class ActiveSet:
         low = torch.full_like(scene.radius, -torch.inf)
         return Samples(
             *(index, scene.images, labels, labels.clone(), scene.radius, dict(scene.props), variable, {}),
-            *(zero, run.clone(), variable.clone(), low, low.clone(), no, no.clone(), no.clone(), no.clone()),
+            *(zero, run.clone(), variable.clone(), low, low.clone()),
+            *(no, no.clone(), no.clone(), no.clone(), no.clone()),
             *(zero.clone(), zero.clone(), zero.clone()),
         )
 
-    def keep_best(self, samples: Samples, value: Tensor, success: Tensor, logits: Tensor) -> None:
-        """Keeps the variables that are the best of their runs so far, and marks which samples they break."""
+    def keep_best(
+        self, samples: Samples, value: Tensor, success: Tensor, logits: Tensor, objective: Tensor | None = None
+    ) -> None:
+        """Keeps the variables that are the best of their runs so far, and marks which samples they break.
+
+        `objective`: what the model's answer alone is worth, where `value` counts more than that.
+        """
+        objective = value if objective is None else objective
         stop, is_last = self.attack.stop_when_broken, self.attack.keep == "last"
-        samples.first_value = torch.where(samples.taken == 0, value, samples.first_value)
+        samples.first_objective = torch.where(samples.taken == 0, objective, samples.first_objective)
+        samples.rose = samples.rose | ((objective > samples.first_objective) & ~samples.done)
         better = ((value > samples.best_value) | is_last) & ~samples.done | (success & stop)
         samples.best = torch.where(wide(better, samples.best), samples.variable, samples.best)
         samples.best_value = torch.where(better, value, samples.best_value)
@@ -170,7 +180,7 @@ class ActiveSet:
         stop, result = self.attack.stop_when_broken, self.result
         index, value, broken = samples.index[rows], samples.best_value[rows], samples.broken[rows]
         better = ((value > result.best_value[index]) | (broken & stop)) & ~(result.broken[index] & stop)
-        flat = ~(value > samples.first_value[rows]) & ~broken
+        flat = ~samples.rose[rows] & ~broken
         passes = samples.forwards[rows], samples.backwards[rows], samples.zero_gradients[rows]
         props = {name: prop[rows] for name, prop in samples.props.items()}
         run_result = LoopResult(samples.best[rows], props, value, broken, *passes, torch.ones_like(index), flat)

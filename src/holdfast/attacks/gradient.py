@@ -27,6 +27,8 @@ from holdfast.core.types import AttackResult, Batch, Classifier, Cost, ModelCard
 
 Keep = Literal["strongest", "smallest", "last"]
 Start = Literal["identity", "inside", "border", "around"]
+# a variable of fewer numbers may start at its best, and a grey image has no hue: that says nothing about gradients
+TELLING_NUMBERS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +95,12 @@ class GradientAttack(Attack):
         attack = self if bool(radius.isfinite().all()) else replace(self, stop_when_broken=False)
         best = attack.run(model, batch, noise, radius, width=width, first=first)
         result = verify_success(self.threat, batch.images, radius, best)
-        result.tallies = {"gradients": int(best.backwards.sum()), "zero gradients": int(best.zero_gradients.sum())}
+        if best.variable[0].numel() >= TELLING_NUMBERS:
+            result.tallies = {"gradients": int(best.backwards.sum()), "zero gradients": int(best.zero_gradients.sum())}
+            if self.keep != "smallest":
+                result.tallies |= {"climbs": int(best.runs.sum()), "flat climbs": int(best.flat.sum())}
         if self.keep == "smallest":
             result.radius = torch.where(best.broken, result.size, torch.inf)
-        else:
-            result.tallies |= {"climbs": int(best.runs.sum()), "flat climbs": int(best.flat.sum())}
         if model.card.classes < (needed := aimed.NEEDED_CLASSES.get(self.objective, 0)):
             result.facts["objective"] = f"the margin: this one needs {needed} classes, there are {model.card.classes}"
         return result
@@ -180,11 +183,11 @@ class _GradientLoop:
         attack = self.attack
         last = samples.taken >= attack.steps
         moving = self.active.round_steps > 1 or not bool((last | samples.done).all())
-        loss, gradient, logits = self._pass(samples, moving)
+        loss, alone, gradient, logits = self._pass(samples, moving)
         wrong = is_wrong(logits, samples.labels)
         counted = ~samples.free & (samples.taken <= attack.steps)
         samples.forwards = samples.forwards + attack.draws * counted
-        self._keep(samples, loss, wrong, logits)
+        self._keep(samples, loss, alone, wrong, logits)
         samples.done = samples.done | last
         if moving:
             samples.backwards = samples.backwards + attack.draws * aimed.passes_per_gradient(loss) * counted
@@ -197,24 +200,25 @@ class _GradientLoop:
             samples.variable = attack.step.advance(point, samples.state).detach()
         samples.taken = samples.taken + 1
 
-    def _pass(self, samples: Samples, moving: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """Objective, its gradient, and the last logits; means over the draws where there are several."""
+    def _pass(self, samples: Samples, moving: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """What is climbed, the objective alone, the gradient, and the last logits; means over the draws, if several."""
         attack, scene = self.attack, samples.scene
-        losses, gradients = [], []
+        losses, objectives, gradients = [], [], []
         for _ in range(attack.draws):
             variable = samples.variable.detach().requires_grad_(moving)
             with torch.set_grad_enabled(moving):
                 logits = self.model(attack.threat.render(scene, variable))
-                loss = attack.objective(logits, samples.labels, samples.targets)
+                loss = objective = attack.objective(logits, samples.labels, samples.targets)
                 if attack.penalty is not None:
                     loss = loss - attack.penalty(scene, variable, samples.state)
             assert len(loss) == len(samples), f"an objective is per sample, got {tuple(loss.shape)}"
             losses.append(loss.detach())
+            objectives.append(objective.detach())
             gradients.append(aimed.gradient_of(loss, variable) if moving else torch.empty_like(variable))
-        return mean_tensor(losses), mean_tensor(gradients), logits.detach()
+        return mean_tensor(losses), mean_tensor(objectives), mean_tensor(gradients), logits.detach()
 
-    def _keep(self, samples: Samples, loss: Tensor, wrong: Tensor, logits: Tensor) -> None:
-        """Keeps the best variable of the run so far, and marks which samples it breaks."""
+    def _keep(self, samples: Samples, loss: Tensor, alone: Tensor, wrong: Tensor, logits: Tensor) -> None:
+        """Keeps the best variable of the run so far, and marks which samples it breaks. `alone`: without a penalty."""
         attack = self.attack
         value = aimed.highest(loss).nan_to_num(nan=-torch.inf)
         if self.smallest is not None:
@@ -224,4 +228,4 @@ class _GradientLoop:
             if attack.step.strays:
                 inside = is_within(attack.threat.size(samples.scene, samples.variable), samples.radius)
                 value, success = torch.where(inside, value, -torch.inf), success & inside
-        self.active.keep_best(samples, value, success, logits)
+        self.active.keep_best(samples, value, success, logits, aimed.highest(alone))

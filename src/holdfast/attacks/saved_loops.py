@@ -13,7 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import torch
@@ -61,7 +61,8 @@ class SavedLoops:
         begun = time.monotonic()
         self.saved.running = _on_cpu(running)
         buffer = io.BytesIO()
-        torch.save({"finished": self.saved.finished, "running": self.saved.running}, buffer)
+        content = {"finished": self.saved.finished, "running": self.saved.running, "fields": _fields()}
+        torch.save(content, buffer)
         self.write(buffer.getvalue())
         now = time.monotonic()
         self.next = now + max(EVERY, COST * (now - begun))
@@ -146,14 +147,22 @@ def begun_loop(device: torch.device) -> SavedLoop | None:
 
 
 def _read(data: bytes | None) -> Saved:
-    """What was saved; nothing where that cannot be read, since it can all be computed again."""
+    """What was saved; nothing where that cannot be read, or has other fields: it can all be computed again."""
     if data is None:
         return Saved([])
     try:
         content = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
-        return Saved(list(content["finished"]), content["running"])
+        same = content["fields"] == _fields()
+        return Saved(list(content["finished"]), content["running"]) if same else Saved([])
     except Exception:  # noqa: BLE001 - a file cut short may raise anything
         return Saved([])
+
+
+def _fields() -> list[str]:
+    """The fields of what is saved, which another version of this code may name otherwise."""
+    from holdfast.attacks.active_set import Samples  # which imports this module
+
+    return [field.name for record in (LoopResult, Samples) for field in fields(record)]
 
 
 def _on_cpu(tensors: Tensors) -> Tensors:

@@ -136,3 +136,15 @@ def test_grey_images_have_no_colour_to_change(name: str) -> None:
     batch = Batch(torch.rand(2, 1, 4, 4), torch.zeros(2, dtype=torch.int64), tuple("ab"))
     with pytest.raises(Misuse, match="images with 1 channel"):
         registry.build(registry.bind("attack", name))(model, batch, Noise.of(0, batch.ids), width=2)
+
+
+def test_an_attack_on_one_number_says_nothing_of_gradients() -> None:
+    """Grey images have no hue to turn: every gradient is zero, and nothing is hidden."""
+    net = nn.Sequential(nn.Flatten(), nn.Linear(48, 3))
+    images = torch.rand(5, 1, 4, 4, generator=torch.Generator().manual_seed(0)).expand(5, 3, 4, 4).contiguous()
+    model = wrap(net, name="net", classes=3, channels=3)
+    with torch.no_grad():
+        batch = Batch(images, model(images).argmax(1), tuple("abcde"))
+    made = registry.build(registry.bind("attack", "hue-attack"))(model, batch, Noise.of(0, batch.ids), width=5)
+    assert "zero gradients" not in made.tallies
+    assert "flat climbs" not in made.tallies

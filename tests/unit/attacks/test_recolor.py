@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from holdfast.attacks.threat import Scene, scene_of
@@ -157,3 +158,18 @@ def test_grey_images_are_refused() -> None:
     attack = registry.build(registry.bind("attack", "recolor"))
     with pytest.raises(Misuse, match="images with 1 channel"):
         attack(model, batch, Noise.of(0, batch.ids), width=2)
+
+
+@pytest.mark.parametrize("attack", ["recolor:steps=5", "stadv:steps=5"])
+def test_a_penalty_does_not_make_an_objective_flat(attack: str) -> None:
+    """The margin rises in every step; what is climbed, the margin less the roughness, never does."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(3 * 64, 3))
+    with torch.no_grad():
+        net[1].weight.mul_(1e-2)
+        net[1].bias.copy_(torch.tensor([5.0, 0.0, 0.0]))
+    model, images = wrap(net, name="faint", classes=3, channels=3), F.interpolate(noise(6, 3, 3, 3), 8, mode="bilinear")
+    batch = Batch(images, torch.zeros(6, dtype=torch.int64), tuple("abcdef"))
+    made = registry.build(registry.bind("attack", attack))(model, batch, Noise.of(0, batch.ids), width=6)
+    assert made.tallies["climbs"] == 6
+    assert made.tallies["flat climbs"] == 0

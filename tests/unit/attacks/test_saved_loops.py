@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import pytest
@@ -105,3 +106,19 @@ def test_a_state_too_large_is_not_saved(monkeypatch: pytest.MonkeyPatch) -> None
         curved(), registry.build(registry.bind("attack", "pgd-linf:steps=3,radius=0.01")), rounds=2, data=None
     )
     assert data is None
+
+
+def test_a_state_with_other_fields_is_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saved_loops, "EVERY", 0.0)
+    monkeypatch.setattr(saved_loops, "COST", 0.0)
+    model, attack = curved(), registry.build(registry.bind("attack", ATTACKS[0]))
+    whole, _ = run(model, attack, rounds=None, data=None)
+    _, data = run(model, attack, rounds=3, data=None)
+    assert data is not None
+    content = torch.load(io.BytesIO(data), weights_only=True)
+    content["running"]["samples/a name of before"] = content["running"].pop("samples/rose")
+    content["fields"] = [*content["fields"], "a name of before"]
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    made, _ = run(model, attack, rounds=None, data=buffer.getvalue())
+    assert torch.equal(made.images, whole.images)
