@@ -89,6 +89,8 @@ class FastVersions:
             forward = _forward_share(job)
             fast.expect((1 - forward) * seconds / ratio, gradients=True)
             fast.expect(forward * seconds / ratio, gradients=False)
+            alone = self._pace(job, width)
+            return fast, f"{trusted[1]}; {ratio * alone:,.0f} gradients a second at first, float32 {alone:,.0f}"
         return trusted
 
     def _seconds(self, job: Job, width: int, ahead: int) -> float:

@@ -160,6 +160,7 @@ def test_a_strong_and_faster_version_is_used_and_the_footer_says_so(deciding: An
     assert isinstance(fast, Same)
     assert "the model itself" in words
     assert "100.0 % of float32's gain" in words
+    assert "; 1,000 gradients a second at first, float32 100;" in words, "the pace of either"
 
 
 def test_a_weaker_version_is_not_used_and_the_footer_says_why(deciding: Any) -> None:
