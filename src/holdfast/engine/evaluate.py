@@ -302,6 +302,8 @@ class Evaluation:
             self.loader.fast.refuse(self.job, why)  # float32 from here on
             self.loader.make_fast(self.job, self.options.speed, self.width.value, self.watcher.note)
             measured = self.width.recovering(work, self.watcher.note)
+        elif isinstance(fast, FastModel):
+            self.loader.fast.note_compiled(self.job, fast)
         return measured
 
     @contextlib.contextmanager
