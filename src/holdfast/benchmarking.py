@@ -132,7 +132,7 @@ def benchmark(
     parts: Sequence[str] = (),
     name: str | None = None,
     samples: int | None = None,
-    store: Store | str | None = None,
+    store: Store | str | Path | None = None,
     seed: int = 0,
     device: str | None = None,
     batch_size: int | None = None,
@@ -146,7 +146,7 @@ def benchmark(
     holds already is not measured again; scenarios whose data is not on this machine are left out and named.
     """
     from holdfast.engine.evaluate import evaluate
-    from holdfast.store import Store as RowStore
+    from holdfast.store import as_store
 
     if isinstance(model, list | tuple | dict):
         raise Misuse("a benchmark is of one model", hint="call it for each, or holdfast.evaluate")
@@ -163,8 +163,7 @@ def benchmark(
             problem = f"`{suite}` measures `{others[0]}` too, which other images cannot stand for"
             raise Misuse(problem, hint="give the dataset as a ref, or leave it out")
         changes = [text.removeprefix(DATA).removeprefix("+") for text in texts]
-    path = store or read_config().defaults.store or STORE
-    kept = RowStore(path) if isinstance(path, str) else path
+    kept = as_store(store or read_config().defaults.store or STORE)
     outcomes = evaluate(
         model,
         dataset if in_memory else list(texts),

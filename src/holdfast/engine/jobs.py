@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 import shlex
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from numbers import Real
 from pathlib import Path
 from typing import TypeVar, get_args
 
@@ -69,6 +71,8 @@ class RunOptions:
     def __post_init__(self) -> None:
         if self.logits not in ("", EVERY):
             raise unknown("choice of logits", self.logits, [EVERY])
+        for name in ("seed", "samples", "batch_size"):  # numpy's whole numbers are none that a footer can hold
+            object.__setattr__(self, name, whole_or_none(getattr(self, name), name))
         if self.batch_size is not None and not 1 <= self.batch_size <= MOST_WIDTH:
             raise Misuse(f"--batch-size is 1 or more, and at most {MOST_WIDTH:,}, got {self.batch_size}")
         if not -LARGEST <= self.seed <= LARGEST:
@@ -77,8 +81,20 @@ class RunOptions:
             raise unknown("speed", self.speed, get_args(Speed))
         if self.samples is not None and not 1 <= self.samples <= LARGEST:
             raise Misuse(f"--samples is 1 or more, got {shortened(str(self.samples))}")
+        if self.precision is not None and not isinstance(self.precision, Real):
+            raise Misuse(f"--precision is a number such as 0.01, got {type(self.precision).__name__}")
         if self.precision is not None and not 0 < self.precision < 0.5:
             raise Misuse(f"--precision is a half-width between 0 and 50 %, got {100 * self.precision:g} %")
+
+
+def whole_or_none(value: object, name: str) -> int | None:
+    """A whole number of any library as Python's own, or None; a fraction or a text is refused."""
+    if value is None and name != "seed":
+        return None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise Misuse(f"--{name.replace('_', '-')} is a whole number, got `{shortened(str(value))}`") from None
 
 
 @dataclass

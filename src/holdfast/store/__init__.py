@@ -2,6 +2,6 @@
 
 from holdfast.store.footer import ChangeRecord, Footer
 from holdfast.store.rows import Predictions, Rows
-from holdfast.store.store import Store
+from holdfast.store.store import Store, as_store
 
-__all__ = ["ChangeRecord", "Footer", "Predictions", "Rows", "Store"]
+__all__ = ["ChangeRecord", "Footer", "Predictions", "Rows", "Store", "as_store"]
