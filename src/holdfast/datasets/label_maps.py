@@ -25,7 +25,7 @@ from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.labels import OTHER, LabelMap, merged, subset, whole
 from holdfast.core.refs import digest
 from holdfast.core.types import DatasetCard
-from holdfast.core.values import shortened
+from holdfast.core.values import FLOAT, shortened
 from holdfast.datasets.imagenet_classes import KNOWN, names, spelled_alike
 from holdfast.datasets.in_memory import numbered
 
@@ -203,12 +203,27 @@ def numbered_labels(
         raise HoldfastError(f"some labels of {where} are words and some are numbers, such as `{words[0]}`")
     if not words:
         return _class_numbers([int(label) for label in labels], known, where)
+    if not known:
+        _refuse_odd_numbers(words, where)
     classes = known or tuple(sorted(set(words)))
     numbers = {name: number for number, name in enumerate(classes)}
+    twice = next((word for word in words if word in numbers and classes.count(word) > 1), None)
+    if twice is not None:
+        raise HoldfastError(f"the label `{twice}` of {where} is the name of several classes", hint="number the labels")
     strange = next((word for word in words if word not in numbers), None)
     if strange is not None:
         raise HoldfastError(f"the label `{strange}` of {where} is none of the {len(classes)} classes")
     return np.array([numbers[word] for word in words], dtype=np.int64), classes
+
+
+def _refuse_odd_numbers(words: Sequence[str], where: str) -> None:
+    """Refuses labels that are all numbers, but no class numbers: sorted as words they would be other classes."""
+    odd = next((word for word in words if not word.isdecimal()), None)
+    if odd is not None and all(FLOAT.fullmatch(word) for word in words):
+        raise HoldfastError(
+            f"the label `{shortened(odd)}` of {where} is a number, but no class number",
+            hint="labels count the classes from 0: write 3, not 3.0; or give class names",
+        )
 
 
 def _class_numbers(numbers: list[int], known: tuple[str, ...], where: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
