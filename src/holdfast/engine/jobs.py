@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import operator
 import shlex
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from numbers import Real
 from pathlib import Path
 from typing import TypeVar, get_args
 
@@ -25,7 +23,7 @@ from holdfast.core.labels import LabelMap, LabelMapChoice, is_labelled
 from holdfast.core.refs import Ref, Run, Scenario
 from holdfast.core.registry import LARGEST, registry
 from holdfast.core.types import Change, Classifier, Cost, Dataset, DatasetCard, Flag, ModelCard
-from holdfast.core.values import number_text, shortened
+from holdfast.core.values import number_or_none, number_text, shortened, whole_or_none
 from holdfast.datasets.own_size import sized_for
 from holdfast.engine.behaviour import (
     GradientCheck,
@@ -81,20 +79,9 @@ class RunOptions:
             raise unknown("speed", self.speed, get_args(Speed))
         if self.samples is not None and not 1 <= self.samples <= LARGEST:
             raise Misuse(f"--samples is 1 or more, got {shortened(str(self.samples))}")
-        if self.precision is not None and not isinstance(self.precision, Real):
-            raise Misuse(f"--precision is a number such as 0.01, got {type(self.precision).__name__}")
+        object.__setattr__(self, "precision", number_or_none(self.precision, "precision"))
         if self.precision is not None and not 0 < self.precision < 0.5:
             raise Misuse(f"--precision is a half-width between 0 and 50 %, got {100 * self.precision:g} %")
-
-
-def whole_or_none(value: object, name: str) -> int | None:
-    """A whole number of any library as Python's own, or None; a fraction or a text is refused."""
-    if value is None and name != "seed":
-        return None
-    try:
-        return operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise Misuse(f"--{name.replace('_', '-')} is a whole number, got `{shortened(str(value))}`") from None
 
 
 @dataclass

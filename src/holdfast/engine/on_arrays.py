@@ -183,7 +183,7 @@ def _laid_out(images: Tensor, channels_last: bool, like: object) -> Tensor:
 def _one_array(images: Array) -> Array:
     """A list of tensors as one, so that tensors come back; anything else as it is."""
     if isinstance(images, list | tuple) and all(isinstance(each, Tensor) for each in images):
-        return torch.stack(tuple(images))  # type: ignore[return-value]
+        return torch.stack(tuple(images))
     return images
 
 

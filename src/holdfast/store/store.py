@@ -13,7 +13,6 @@ index.parquet                 derived from the footers; delete it at any time
 from __future__ import annotations
 
 import contextlib
-import os
 import uuid
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow.dataset
 
 from holdfast.core.config import Config
-from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse
+from holdfast.core.errors import HoldfastError, HoldfastWarning
 from holdfast.store import galleries
 from holdfast.store.decoding import SUFFIX, decoded_footer, decoded_rows, row_name
 from holdfast.store.files import CannotRead, Damaged, Foreign, Unusable
@@ -398,12 +397,3 @@ def _is_of(name: str, benchmark: str | None) -> bool:
 
 def _gallery_name(key: str) -> str:
     return f"{galleries.FOLDER}/{key}{SUFFIX}"
-
-
-def as_store(store: object) -> Store:
-    """A store as it is, or the one in a folder; an error for what is neither."""
-    if isinstance(store, Store):
-        return store
-    if isinstance(store, str | os.PathLike) and os.fspath(store):
-        return Store(str(os.fspath(store)))
-    raise Misuse(f"a store is a folder or a Store, got {type(store).__name__}", hint='store="rows"')
