@@ -150,6 +150,8 @@ def benchmark(
 
     if isinstance(model, list | tuple | dict):
         raise Misuse("a benchmark is of one model", hint="call it for each, or holdfast.evaluate")
+    if not isinstance(suite, str):
+        raise Misuse(f"a suite is a name such as `quick`, got {type(suite).__name__}", hint="holdfast list suites")
     in_memory = dataset is not None and not isinstance(dataset, str)
     chosen = load_suite(suite, dataset=DATA if in_memory else dataset if isinstance(dataset, str) else None)
     if not chosen.scenarios:

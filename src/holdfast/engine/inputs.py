@@ -122,7 +122,9 @@ def _texts(scenarios: object) -> list[str | Scenario] | None:
     if isinstance(scenarios, list | tuple) and scenarios and all(isinstance(s, str | Scenario) for s in scenarios):
         return list(scenarios)
     if isinstance(scenarios, list | tuple) and not scenarios:
-        return []
+        raise Misuse(
+            "no scenario and no images are given", hint="`fashion-mnist-2k+fog:severity=3`, or (images, labels)"
+        )
     return None
 
 
@@ -131,6 +133,8 @@ def _endings(changes: str | Sequence[str]) -> list[str]:
     for change in given:
         if not isinstance(change, str):
             raise Misuse(f"a change is a text such as `pgd-linf:radius=8/255`, got {type(change).__name__}")
+    if not given:
+        raise Misuse("no change is given", hint='the images as they are: changes=[""], or leave `changes` out')
     return Patterns().texts(given)
 
 

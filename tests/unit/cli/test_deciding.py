@@ -173,6 +173,17 @@ def test_assertions_for_tests() -> None:
         holdfast.testing.assert_robust(net(), (images, labels), attack, at_least=0.9)
     with pytest.raises(Misuse, match="a share"):
         holdfast.testing.assert_robust(net(), (images, labels), at_least=40)
+    with pytest.raises(Misuse, match="a share"):
+        holdfast.testing.assert_robust(net(), (images, labels), at_least=None)  # type: ignore[arg-type]
+    for changes in ([], ()):  # nothing measured is nothing shown
+        with pytest.raises(Misuse, match="no change is given"):
+            holdfast.testing.assert_robust(net(), (images, labels), changes, at_least=0.9)
+        with pytest.raises(Misuse, match="no change is given"):
+            holdfast.testing.assert_not_worse(net(), net(), (images, labels), changes)
+        with pytest.raises(Misuse, match="no scenario and no images"):
+            holdfast.testing.assert_robust(net(), changes, "", at_least=0.9)
+    with pytest.raises(Misuse, match="a suite is a name"):
+        holdfast.benchmark(net(), None, dataset=(images, labels))  # type: ignore[arg-type]
     other = net()
     with torch.no_grad():
         other[1].weight.mul_(-1)
