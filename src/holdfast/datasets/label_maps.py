@@ -201,6 +201,11 @@ def numbered_labels(
     words = [label for label in labels if isinstance(label, str)]
     if words and len(words) < len(labels):
         raise HoldfastError(f"some labels of {where} are words and some are numbers, such as `{words[0]}`")
+    odd = [label for label in labels if not isinstance(label, str) and not _is_whole(label)]
+    if odd:
+        raise HoldfastError(
+            f"the label {shortened(str(odd[0]))} of {where} is no class number", hint="labels count the classes from 0"
+        )
     if not words:
         return _class_numbers([int(label) for label in labels], known, where)
     if not known:
@@ -214,6 +219,10 @@ def numbered_labels(
     if strange is not None:
         raise HoldfastError(f"the label `{strange}` of {where} is none of the {len(classes)} classes")
     return np.array([numbers[word] for word in words], dtype=np.int64), classes
+
+
+def _is_whole(label: object) -> bool:
+    return isinstance(label, int | np.integer) or (isinstance(label, float) and label.is_integer())
 
 
 def _refuse_odd_numbers(words: Sequence[str], where: str) -> None:

@@ -22,6 +22,7 @@ from holdfast.core.types import Dataset
 from holdfast.core.values import value_text
 from holdfast.datasets import load
 from holdfast.datasets.folder import folder
+from holdfast.datasets.image_files import Framing, NotAnImage, decode
 
 RANDOM = np.random.default_rng(0)
 
@@ -269,3 +270,13 @@ def test_a_link_to_nothing_is_named(birds: Path) -> None:
     for ref in (f"folder:{birds},size=8", f"folder:{birds},size=8,labels=none"):
         with pytest.raises(HoldfastError, match=r"gone\.png is a link that leads to no file"):
             load(ref)
+
+
+def test_why_bytes_are_no_image_is_said_the_same_each_time() -> None:
+    """An address in memory would give the rows of two runs two digests."""
+    reasons = set()
+    for content in (b"", b"no image", b"", b"no image"):
+        with pytest.raises(NotAnImage) as caught:
+            decode(io.BytesIO(content), Framing(3))
+        reasons.add(str(caught.value))
+    assert reasons == {"cannot be read: cannot identify image file"}
