@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import unicodedata
+import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse
 from holdfast.core.labels import no_labels
 from holdfast.core.registry import register
 from holdfast.core.types import DatasetCard
@@ -22,6 +25,8 @@ from holdfast.datasets.image_files import (
 )
 from holdfast.datasets.in_memory import first_duplicate
 from holdfast.datasets.label_maps import map_labels
+
+NOT_READ = (".gif", ".tif", ".tiff", ".heic", ".heif", ".avif", ".jp2", ".ppm", ".pgm")  # images of other formats
 
 
 @register("dataset", "folder", tags=("yours",), later=("answers", "labels"))
@@ -52,6 +57,7 @@ def folder(
     empty = [name for name, images in files.items() if not images]
     if empty:
         raise HoldfastError(f"no images in the class folder `{empty[0]}` of {root}", hint=_empty_hint(root / empty[0]))
+    _tell_left_out(root, classes.values())
     listed = tuple(file for images in files.values() for file in images)
     ids = tuple(spelled(f"{file.parent.name}/{file.name}", root) for file in listed)
     twice = first_duplicate(ids)
@@ -63,7 +69,7 @@ def folder(
         classes=tuple(classes),
         channels=channels,
         size=image_size(framing, ids, listed.__getitem__, ref="folder", path=path),
-        fingerprint=listing_digest((name, file.stat().st_size) for name, file in zip(ids, listed, strict=True)),
+        fingerprint=listing_digest((name, _length(file)) for name, file in zip(ids, listed, strict=True)),
         source=str(root),
     )
     known = map_labels(numbers, card.classes, answers, str(root))
@@ -87,10 +93,18 @@ def _without_labels(root: Path, framing: Framing, path: str) -> ImageFiles:
         classes=(),
         channels=framing.channels,
         size=image_size(framing, ids, listed.__getitem__, ref="folder", path=path),
-        fingerprint=listing_digest((name, file.stat().st_size) for name, file in zip(ids, listed, strict=True)),
+        fingerprint=listing_digest((name, _length(file)) for name, file in zip(ids, listed, strict=True)),
         source=str(root),
     )
     return ImageFiles(card, ids, no_labels(len(ids)), listed.__getitem__, framing)
+
+
+def _length(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError as error:
+        what = "is a link that leads to no file" if file.is_symlink() else f"cannot be read: {error.strerror or error}"
+        raise HoldfastError(f"{file} {what}", hint="remove it, or bring the file back") from error
 
 
 def _refuse_other(root: Path, hint: str) -> None:
@@ -121,6 +135,29 @@ def image_files(folder_path: Path) -> list[Path]:
     """The image files right inside a folder, by name."""
     images = (file for file in folder_path.iterdir() if file.suffix.lower() in SUFFIXES and file.name[0] != ".")
     return sorted((file for file in images if not file.is_dir()), key=lambda file: spelled(file.name, folder_path))
+
+
+def _tell_left_out(root: Path, folders: Iterable[Path]) -> None:
+    """Warns of images in class folders that are not taken: in folders further down, or of formats that are not read."""
+    left: list[str] = []
+    for folder_path in folders:
+        with os.scandir(folder_path) as entries:
+            for entry in entries:
+                if entry.name[0] == ".":
+                    continue
+                if Path(entry.name).suffix.lower() in NOT_READ:
+                    left.append(f"{folder_path.name}/{entry.name}")
+                elif entry.is_dir():
+                    inside = (file.relative_to(root) for file in Path(entry.path).rglob("*"))
+                    left += [str(file) for file in inside if file.suffix.lower() in (*SUFFIXES, *NOT_READ)]
+    if left:
+        shown = f"{min(left)}{', …' if len(left) > 1 else ''}"
+        warnings.warn(
+            f"{root} holds {len(left):,} images that are left out ({shown}): images lie right inside the folder of "
+            f"their class, and end in {', '.join(SUFFIXES)}",
+            HoldfastWarning,
+            stacklevel=2,
+        )
 
 
 def _empty_hint(folder_path: Path) -> str:

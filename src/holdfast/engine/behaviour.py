@@ -129,14 +129,9 @@ class GradientCheck:
 
     def refuse(self, model: Classifier, dataset: Dataset, changes: Sequence[tuple[Ref, Change]]) -> None:
         """Raises an error where one of the changes needs gradients that the model does not give."""
-        needs = [ref for ref, change in changes if change.cost.backwards]
-        if not needs or (model.card.differentiable and self._has_gradients(model, dataset)):
-            return
-        raise HoldfastError(
-            f"`{model.card.name}` gives no gradients, which `{needs[0].name}` needs",
-            hint="use corruptions and black-box attacks such as `square-linf`, or a model in which nothing (numpy, "
-            "detach, no_grad) cuts the way from logits to images, such as `file:`, `python:` with plain torch",
-        )
+        needs = _needing_gradients(changes)
+        if needs is not None and not (model.card.differentiable and self._has_gradients(model, dataset)):
+            raise _no_gradients(model, needs)
 
     def _has_gradients(self, model: Classifier, dataset: Dataset) -> bool:
         key = (id(model), dataset.card.size)
@@ -144,6 +139,26 @@ class GradientCheck:
             image = _readable(dataset, self.device)
             self.tried[key] = image is None or gives_gradients(model, image)
         return self.tried[key]
+
+
+def refuse_without_gradients(model: Classifier, images: Tensor, changes: Sequence[tuple[Ref, Change]]) -> None:
+    """Raises an error where one of the changes needs gradients and the model gives none at these images."""
+    needs = _needing_gradients(changes)
+    if needs is not None and not (model.card.differentiable and gives_gradients(model, images)):
+        raise _no_gradients(model, needs)
+
+
+def _needing_gradients(changes: Sequence[tuple[Ref, Change]]) -> Ref | None:
+    """The first change that follows gradients."""
+    return next((ref for ref, change in changes if change.cost.backwards), None)
+
+
+def _no_gradients(model: Classifier, needs: Ref) -> HoldfastError:
+    return HoldfastError(
+        f"`{model.card.name}` gives no gradients, which `{needs.name}` needs",
+        hint="use corruptions and black-box attacks such as `square-linf`, or a model in which nothing (numpy, "
+        "detach, no_grad) cuts the way from logits to images, such as `file:`, `python:` with plain torch",
+    )
 
 
 def gives_gradients(model: Classifier, images: Tensor) -> bool:

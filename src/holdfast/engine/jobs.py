@@ -23,7 +23,7 @@ from holdfast.core.labels import LabelMap, LabelMapChoice, is_labelled
 from holdfast.core.refs import Ref, Run, Scenario
 from holdfast.core.registry import LARGEST, registry
 from holdfast.core.types import Change, Classifier, Cost, Dataset, DatasetCard, Flag, ModelCard
-from holdfast.core.values import number_text, shortened
+from holdfast.core.values import number_or_none, number_text, shortened, whole_or_none
 from holdfast.datasets.own_size import sized_for
 from holdfast.engine.behaviour import (
     GradientCheck,
@@ -69,6 +69,8 @@ class RunOptions:
     def __post_init__(self) -> None:
         if self.logits not in ("", EVERY):
             raise unknown("choice of logits", self.logits, [EVERY])
+        for name in ("seed", "samples", "batch_size"):  # numpy's whole numbers are none that a footer can hold
+            object.__setattr__(self, name, whole_or_none(getattr(self, name), name))
         if self.batch_size is not None and not 1 <= self.batch_size <= MOST_WIDTH:
             raise Misuse(f"--batch-size is 1 or more, and at most {MOST_WIDTH:,}, got {self.batch_size}")
         if not -LARGEST <= self.seed <= LARGEST:
@@ -77,6 +79,7 @@ class RunOptions:
             raise unknown("speed", self.speed, get_args(Speed))
         if self.samples is not None and not 1 <= self.samples <= LARGEST:
             raise Misuse(f"--samples is 1 or more, got {shortened(str(self.samples))}")
+        object.__setattr__(self, "precision", number_or_none(self.precision, "precision"))
         if self.precision is not None and not 0 < self.precision < 0.5:
             raise Misuse(f"--precision is a half-width between 0 and 50 %, got {100 * self.precision:g} %")
 

@@ -260,6 +260,9 @@ def described(
     """The network behind its preprocessing with a first card; unknown facts are found by a forward pass."""
     if channels is None and mean is not None and len(mean) > 1:
         channels = len(mean)
+    if mean is not None and channels is not None and len(mean) not in (1, channels):
+        hint = "one number for each channel, or one for all"
+        raise Misuse(f"`{name}` takes {channels} channels, `mean` has {len(mean)} numbers", hint=hint)
     whole = normalised(net, mean, std, size)
     if classes is None or channels is None:
         outputs = _probed(whole, name=name, channels=channels, size=size, shape=shape)
