@@ -68,14 +68,23 @@ class RunOptions:
     logits: str = ""
 
     def __post_init__(self) -> None:
+        for option in ("samples", "batch_size", "seed"):
+            value = getattr(self, option)
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | np.integer):
+                raise Misuse(f"--{option.replace('_', '-')} is a whole number, got {shortened(repr(value))}")
+            object.__setattr__(self, option, int(value))
+        if self.precision is not None and not isinstance(self.precision, float | int | np.floating):
+            raise Misuse(f"--precision is a number, got {shortened(repr(self.precision))}")
         if self.logits not in ("", EVERY):
-            raise unknown("choice of logits", self.logits, [EVERY])
+            raise unknown("choice of logits", str(self.logits), [EVERY])
         if self.batch_size is not None and not 1 <= self.batch_size <= MOST_WIDTH:
             raise Misuse(f"--batch-size is 1 or more, and at most {MOST_WIDTH:,}, got {self.batch_size}")
         if not -LARGEST <= self.seed <= LARGEST:
             raise Misuse(f"--seed is a whole number of at most 64 bits, got {shortened(str(self.seed))}")
         if self.speed not in get_args(Speed):
-            raise unknown("speed", self.speed, get_args(Speed))
+            raise unknown("speed", str(self.speed), get_args(Speed))
         if self.samples is not None and not 1 <= self.samples <= LARGEST:
             raise Misuse(f"--samples is 1 or more, got {shortened(str(self.samples))}")
         if self.precision is not None and not 0 < self.precision < 0.5:
