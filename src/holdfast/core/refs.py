@@ -188,7 +188,7 @@ def split_name(text: str) -> tuple[str, str]:
 
 def checked_name(name: str) -> str:
     """A short name for a model or a dataset; refused where it could be taken for a ref, or cannot be shown."""
-    odd = sorted(set(shown_name(name)) & set(NOT_IN_NAMES))
+    odd = sorted(set(printable_name(name)) & set(NOT_IN_NAMES))
     if odd:
         listed = " ".join(odd)
         raise Misuse(
@@ -197,12 +197,12 @@ def checked_name(name: str) -> str:
     return name
 
 
-def shown_name(name: str) -> str:
-    """A name as tables show it, one line of text."""
-    if name != name.strip() or not name or not name.isprintable() or len(name) > MOST_NAME:
+def printable_name(name: str, *, most: int = MOST_NAME) -> str:
+    """The name of anything; refused where tables and files cannot show it."""
+    if name != name.strip() or not name or not name.isprintable() or len(name) > most:
         raise Misuse(
             f"`{shortened(name)!r}` cannot be a name".replace("`'", "`").replace("'`", "`"),
-            hint=f"a name is one line of at most {MOST_NAME} letters, without blanks at its ends",
+            hint=f"a name is one line of at most {most} letters, without blanks at its ends",
         )
     return name
 

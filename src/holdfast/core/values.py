@@ -160,6 +160,8 @@ def whole_or_none(value: object, name: str) -> int | None:
     if value is None and name != "seed":
         return None
     try:
+        if isinstance(value, bool):
+            raise TypeError
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         raise Misuse(f"--{name.replace('_', '-')} is a whole number, got `{shortened(str(value))}`") from None

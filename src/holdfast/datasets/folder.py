@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import unicodedata
 import warnings
 from collections.abc import Iterable
@@ -80,7 +81,7 @@ def _without_labels(root: Path, framing: Framing, path: str) -> ImageFiles:
     """Every image under a folder, whose folders say nothing."""
     _refuse_other(root, "give a folder that holds images")
     inside = (file for file in root.rglob("*") if not any(part[0] == "." for part in file.relative_to(root).parts))
-    images = [file for file in inside if file.suffix.lower() in SUFFIXES and not file.is_dir()]
+    images = [file for file in inside if file.suffix.lower() in SUFFIXES and may_be_read(file)]
     named = {spelled(file.relative_to(root).as_posix(), root): file for file in images}
     if not named:
         raise HoldfastError(f"no images in {root}", hint=f"files end in {', '.join(SUFFIXES)}")
@@ -134,7 +135,15 @@ def _class_folders(root: Path) -> dict[str, Path]:
 def image_files(folder_path: Path) -> list[Path]:
     """The image files right inside a folder, by name."""
     images = (file for file in folder_path.iterdir() if file.suffix.lower() in SUFFIXES and file.name[0] != ".")
-    return sorted((file for file in images if not file.is_dir()), key=lambda file: spelled(file.name, folder_path))
+    return sorted(filter(may_be_read, images), key=lambda file: spelled(file.name, folder_path))
+
+
+def may_be_read(file: Path) -> bool:
+    """Whether a path is a file, or one that is gone or cannot be looked at: no folder, and no pipe to wait for."""
+    try:
+        return stat.S_ISREG(file.stat().st_mode)
+    except OSError:
+        return True
 
 
 def _tell_left_out(root: Path, folders: Iterable[Path]) -> None:

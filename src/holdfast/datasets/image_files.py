@@ -101,6 +101,11 @@ class ImageFiles:
         reasons = {row: f"{self.ids[positions[row]]} {wrong[row]}" for row in sorted(wrong)}
         return Images(torch.from_numpy(pixels), reasons)
 
+    def file_bytes(self, position: int) -> bytes:
+        """The file at a position as it is."""
+        file = self.opened(position)
+        return file.read_bytes() if isinstance(file, Path) else file.read()
+
     def _from_cache(
         self, positions: Sequence[int], shape: tuple[int, ...]
     ) -> tuple[list[int], list[int], NDArray[np.uint8]]:

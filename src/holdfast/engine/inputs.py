@@ -10,7 +10,7 @@ from torch import nn
 
 from holdfast.core.errors import Misuse
 from holdfast.core.patterns import Patterns
-from holdfast.core.refs import Ref, Scenario, named_ref, shown_name
+from holdfast.core.refs import Ref, Scenario, named_ref, printable_name
 from holdfast.core.registry import registry
 from holdfast.core.types import Classifier, Dataset
 from holdfast.core.values import split
@@ -89,7 +89,7 @@ def _model(model: Any, name: str | None, shape: tuple[int, ...] | None) -> Ref |
     if name is not None and not isinstance(name, str):
         raise Misuse(f"a name is a text, got {type(name).__name__}", hint='name="mine"')
     if name is not None and not isinstance(model, str | Ref):
-        shown_name(name)
+        printable_name(name)
     if isinstance(model, str | Ref):
         ref = registry.bind("model", model) if isinstance(model, str) else model
         return ref if name is None else named_ref(ref, name)
