@@ -68,9 +68,9 @@ class FastVersions:
 
     def note_compiled(self, job: Job, fast: FastModel) -> None:
         """Says so in the job's notes where its fast version took a compiled copy over while the job ran."""
-        before, said = fast.words.removesuffix(COMPILED), job.notes["gradients"]
-        if fast.words not in said:
-            job.notes["gradients"] = said.replace(before, fast.words, 1)
+        before, note = fast.words.removesuffix(COMPILED), job.notes["gradients"]
+        if fast.words not in note:
+            job.notes["gradients"] = note.replace(before, fast.words, 1)
 
     def refuse(self, job: Job, why: str) -> None:
         self.refused[_model_key(job)] = f"float32: {why}"
