@@ -3,7 +3,8 @@
     python benchmarks/strength.py --model MODEL --dataset DATASET --samples 1000 --attack pgd-linf:radius=0.1/255 …
 
 Each attack runs from a cold start, everything included: exact, then at each --speed. On a CPU all are float32.
-`auto` takes float16 only in jobs long enough to gain by it; `graph` takes it wherever the trial on the model finds it as strong.
+`auto` takes float16 only in jobs long enough to gain by it; `graph` takes it wherever the trial on the model finds it
+as strong.
 """
 
 from __future__ import annotations
