@@ -93,6 +93,8 @@ def agree_command(
         return
     left = f", {sides.left_out} without an answer left out" if sides.left_out else ""
     out.print(f"\nn = {made.score.n:,}, {made.classes} classes{left}; at most ln {made.classes} = {_text(made)}")
+    if made.score.why:
+        out.print(f"posterior agreement and β without an interval: {made.score.why}")
     if len(made.maxima) > 1:
         maxima = ", ".join(f"{beta:.3g} (F = {total:.2f})" for beta, total in made.maxima)
         out.print(f"F has {len(made.maxima)} maxima, at β = {maxima}; the largest counts")
