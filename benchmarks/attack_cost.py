@@ -1,11 +1,12 @@
 """What an attack costs beside its passes, and what the active set and a sweep save.
 
     python benchmarks/attack_cost.py [--model fashion-at-linf] [--dataset fashion-mnist-2k] [--radius 16/255]
-        [--samples 128] [--steps 10] [--width 128] [--rounds 25] [--device cpu]
+        [--samples 128] [--steps 10] [--width 128] [--rounds 25] [--device cpu] [--parts cost,active,sweep,ahead]
 
 1. apgd-ce with the active set off against the bare loop of as many forward and backward passes: the median of the
    ratios of many short rounds, in turns. 2. The same attack with the active set on: passes, and whether the flags are
-   the same. 3. A sweep of 20 radii against 20 runs: passes, and thresholds that are equal. Nothing else should run
+   the same. 3. A sweep of 20 radii against 20 runs: passes, and thresholds that are equal. 4. The same sweep with
+   attacks made ahead: batches one after the other, passes, and whether results are equal. Nothing else should run
    meanwhile.
 """
 
@@ -42,6 +43,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--parts", default="cost,active,sweep")
     parser.add_argument("--warm", action="store_true")
+    parser.add_argument("--filled", default="0,64,128,256,512", help="attacks made at once, at least (part ahead)")
     chosen = parser.parse_args()
     device = pick_device(chosen.device)
     model = load(chosen.model, device=device)
@@ -54,6 +56,8 @@ def main() -> None:
         active(model, batch, radius, chosen)
     if "sweep" in chosen.parts:
         sweep(model, batch, radius, chosen)
+    if "ahead" in chosen.parts:
+        ahead(model, batch, radius, chosen)
 
 
 def cost(model: TorchClassifier, batch: Batch, radius: float, chosen: argparse.Namespace) -> None:
@@ -131,6 +135,27 @@ def sweep(model: TorchClassifier, batch: Batch, radius: float, chosen: argparse.
         f"{100 * float(same.float().mean()):.1f} %, lower {100 * lower:.1f} %",
         flush=True,
     )
+
+
+def ahead(model: TorchClassifier, batch: Batch, radius: float, chosen: argparse.Namespace) -> None:
+    """The sweep with attacks that its searches may ask for later, against the sweep without: counts alone."""
+    made = Sweep(recipe(radius, chosen.steps), tuple(radius * i / 10 for i in range(1, 21)))
+    noise = Noise.of(0, batch.ids, batch.images.device)
+    alone = None
+    for filled in map(int, chosen.filled.split(",")):
+        lengths: list[int] = []
+        hook = model.net.register_forward_pre_hook(lambda _, args, lengths=lengths: lengths.append(len(args[0])))
+        swept = replace(made, filled=filled)(model, batch, noise, width=chosen.width)
+        hook.remove()
+        alone = swept if alone is None else alone
+        same = [bool((getattr(swept, name) == getattr(alone, name)).all()) for name in ("radius", "size", "images")]
+        padded = {least: sum(max(least, length) for length in lengths) for least in (64, 128, 256, 512)}
+        print(
+            f"at least {filled} attacks at once: {len(lengths)} batches, {int(swept.forwards.sum())} forward and "
+            f"{int(swept.backwards.sum())} backward passes; equal thresholds, sizes, images: {same}; "
+            f"with every batch at least so long: {padded}",
+            flush=True,
+        )
 
 
 def recipe(radius: float, steps: int) -> GradientAttack:

@@ -132,7 +132,7 @@ def benchmark(
     parts: Sequence[str] = (),
     name: str | None = None,
     samples: int | None = None,
-    store: Store | str | None = None,
+    store: Store | str | Path | None = None,
     seed: int = 0,
     device: str | None = None,
     batch_size: int | None = None,
@@ -146,10 +146,12 @@ def benchmark(
     holds already is not measured again; scenarios whose data is not on this machine are left out and named.
     """
     from holdfast.engine.evaluate import evaluate
-    from holdfast.store import Store as RowStore
+    from holdfast.store import as_store
 
     if isinstance(model, list | tuple | dict):
         raise Misuse("a benchmark is of one model", hint="call it for each, or holdfast.evaluate")
+    if not isinstance(suite, str):
+        raise Misuse(f"a suite is a name such as `quick`, got {type(suite).__name__}", hint="holdfast list suites")
     in_memory = dataset is not None and not isinstance(dataset, str)
     chosen = load_suite(suite, dataset=DATA if in_memory else dataset if isinstance(dataset, str) else None)
     if not chosen.scenarios:
@@ -163,8 +165,7 @@ def benchmark(
             problem = f"`{suite}` measures `{others[0]}` too, which other images cannot stand for"
             raise Misuse(problem, hint="give the dataset as a ref, or leave it out")
         changes = [text.removeprefix(DATA).removeprefix("+") for text in texts]
-    path = store or read_config().defaults.store or STORE
-    kept = RowStore(path) if isinstance(path, str) else path
+    kept = as_store(store or read_config().defaults.store or STORE)
     outcomes = evaluate(
         model,
         dataset if in_memory else list(texts),

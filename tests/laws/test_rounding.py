@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 import subprocess
 from fractions import Fraction
@@ -15,8 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 import holdfast
+from holdfast.core.json_text import json_text
 from holdfast.core.rounding import figures, percent, shown
 from holdfast.core.types import Score
+from holdfast.store.exporting import csv_text
 
 decimals = some.builds(
     lambda whole, after_point: (whole, after_point),
@@ -74,6 +77,13 @@ def test_a_share_of_samples_is_rounded_as_the_fraction_it_is(right: int, n: int)
 )
 def test_the_hard_cases(value: float, digits: int, text: str) -> None:
     assert shown(value, digits) == text
+
+
+def test_files_hold_no_negative_zero() -> None:
+    record = {"value": -0.0, "many": [-0.0, math.nan, -0.04], 7: (-0.0,), "text": "-0.0 as a name"}
+    assert json.loads(json_text(record)) == {"value": 0, "many": [0, None, -0.04], "7": [0], "text": "-0.0 as a name"}
+    assert re.findall(r"-0\.0\b", json_text(record)) == ["-0.0"], "that of the text"
+    assert csv_text([{"value": -0.0, "many": [-0.0, 1.0], "low": -0.5}]) == 'value,many,low\n0.0,"[0.0, 1.0]",-0.5\n'
 
 
 def test_a_score_is_written_by_the_same_rule() -> None:

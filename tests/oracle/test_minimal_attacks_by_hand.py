@@ -20,7 +20,8 @@ from holdfast.attacks.recipes.automatic import Automatic
 from holdfast.attacks.recipes.fab import AlongBoundary, _root
 from holdfast.attacks.recipes.fmn import AdaptiveBall
 from holdfast.attacks.recipes.hyperplane import dual_norm, onto_plane
-from holdfast.attacks.recipes.sweep import Sweep, _splits, depth
+from holdfast.attacks.recipes.level_search import depth, splits
+from holdfast.attacks.recipes.sweep import Sweep
 from holdfast.attacks.steps import Point, Steepest
 from holdfast.attacks.success import CLEAR
 from holdfast.attacks.threat import Scene
@@ -552,13 +553,13 @@ def average(tree: tuple[int, ...], n: int) -> float:
 def test_the_search_is_the_cheapest_of_all(n: int) -> None:
     trees = itertools.product(*(range(1, distance) for distance in range(2, n + 1)))
     best = min(average((0, 0, *tree), n) for tree in trees)
-    assert average(_splits(n), n) == pytest.approx(best)
-    assert _splits(n)[:2] == (0, 0)
+    assert average(splits(n), n) == pytest.approx(best)
+    assert splits(n)[:2] == (0, 0)
 
 
 def test_the_longest_search_is_that_of_the_worst_threshold() -> None:
     for n in (2, 3, 5, 9, 21):
-        tree, longest = _splits(n), 0
+        tree, longest = splits(n), 0
         for threshold in range(1, n + 1):
             low, high, count = 0, n, 0
             while high - low > 1:

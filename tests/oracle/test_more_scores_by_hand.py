@@ -194,7 +194,7 @@ def test_a_metric_of_two_runs_takes_the_run_first_and_its_reference_second(
 def test_areas_up_to_different_radii_warn(tmp_path: Path, rows_for: RowsFor, footer_for: FooterFor) -> None:
     store = Store(str(tmp_path))
     for key, sweep in zip(("a" * 20, "b" * 20), SWEEPS, strict=True):
-        footer = footer_for("m", sweep.text, key=key, changes=(sweep,))
+        footer = footer_for("m", f"d+{sweep.text}", key=key, changes=(sweep,))
         rows = rows_for([True, True], footer=footer, radii=np.array([0.1, np.inf], np.float32))
         store.finish([rows], rows.ids, footer)
     with pytest.warns(HoldfastWarning, match="searched up to different radii"):

@@ -169,10 +169,12 @@ class ActiveSet:
         """Records the results of the samples that are done; one that is not broken and has runs left waits again."""
         self.model.confirm(samples)
         rows = (samples.done & ~samples.free).nonzero().squeeze(1)
-        # where all runs are queued at once, a sample may be there with several: one of each at a time
-        part = samples.run[rows] if self.all_runs else torch.zeros_like(rows)
-        for number in sorted(set(part.tolist())):
-            self._record(samples, rows[part == number])
+        if self.all_runs:  # a sample may be there with several: one of each at a time
+            run = samples.run[rows]
+            for number in sorted(set(run.tolist())):
+                self._record(samples, rows[run == number])
+        elif len(rows):
+            self._record(samples, rows)
         if self.saved is not None:
             self.saved.advanced(self)
 
@@ -185,11 +187,12 @@ class ActiveSet:
         props = {name: prop[rows] for name, prop in samples.props.items()}
         run_result = LoopResult(samples.best[rows], props, value, broken, *passes, torch.ones_like(index), flat)
         result.take_over(index, run_result, better=better)
-        run = samples.run[rows] + 1
-        next_run = (run < self.runs) & ~(broken & stop) & (not self.all_runs)
-        if len(next_index := index[next_run]):
-            self.queue = torch.cat([self.queue[0], next_index]), torch.cat([self.queue[1], run[next_run]])
-        samples.free[rows] = True
+        if self.runs > 1 and not self.all_runs:
+            run = samples.run[rows] + 1
+            left = ((run < self.runs) & ~(broken & stop)).nonzero().squeeze(1)
+            if len(left):
+                self.queue = torch.cat([self.queue[0], index[left]]), torch.cat([self.queue[1], run[left]])
+        samples.free.index_fill_(0, rows, value=True)
 
     def finish(self) -> LoopResult:
         if self.saved is not None:

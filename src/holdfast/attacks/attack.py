@@ -9,6 +9,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from holdfast.attacks.shapes import wide
 from holdfast.attacks.success import is_within
 from holdfast.attacks.tensor_records import TensorRecord, Tensors
 from holdfast.attacks.threat import Scene, Threat
@@ -66,12 +67,13 @@ class LoopResult(TensorRecord):
         return cls(variable, dict(scene.props), low, zero.bool(), *(zero.clone() for _ in range(5)))
 
     def take_over(self, index: Tensor, other: LoopResult, better: Tensor) -> None:
-        """Takes over the points of another attack on these samples that are `better`, and adds the passes it took."""
-        won = better.nonzero().squeeze(1)
-        taken = index[won]
-        self.variable[taken], self.best_value[taken] = other.variable[won], other.best_value[won]
-        for name, prop in self.props.items():
-            prop[taken] = other.props[name][won]
+        """Takes over the points of another attack on these samples that are `better`, and adds the passes it took.
+
+        It never asks which they are: on a GPU the answer would have to be waited for.
+        """
+        points = [(self.variable, other.variable), (self.best_value, other.best_value)]
+        for mine, theirs in points + [(prop, other.props[name]) for name, prop in self.props.items()]:
+            mine[index] = torch.where(wide(better, mine), theirs, mine[index])
         self.broken[index] |= other.broken
         for name in ("forwards", "backwards", "zero_gradients", "runs", "flat"):
             getattr(self, name)[index] += getattr(other, name)

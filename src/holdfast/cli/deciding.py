@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from holdfast.cli.output import err
-from holdfast.core.errors import Misuse
+from holdfast.core.errors import HoldfastError, Misuse
 
 if TYPE_CHECKING:
     from holdfast.metrics.decisions import Decision
@@ -21,6 +22,22 @@ ByOption = Annotated[
     str, typer.Option("--by", help="interval: fail only on what the samples show; value: on the number itself.")
 ]
 JunitOption = Annotated[Path | None, typer.Option("--junit", help="Write the decisions here, as JUnit XML.")]
+
+
+@contextlib.contextmanager
+def errors_are_no_verdict(deciding: bool) -> Iterator[None]:
+    """Exit 1 says that something is too low or worse: where a command decides, an error ends with 2."""
+    try:
+        yield
+    except HoldfastError as error:
+        if deciding:
+            error.exit_code = Misuse.exit_code
+        raise
+    except OSError as error:
+        if not deciding or isinstance(error, BrokenPipeError):
+            raise
+        where = "" if error.filename is None else f"{error.filename}: "
+        raise Misuse(f"{where}{error.strerror or error}") from error
 
 
 def decide(name: str, decisions: Sequence[Decision], *, junit: Path | None, markdown: bool) -> None:
@@ -62,3 +79,14 @@ def refuse_gaps(store: Store, lines: Sequence[Line], models: Sequence[str], scen
                 f"{footer.model} under {footer.scenario} is unfinished: there is no score to judge",
                 hint="the same `holdfast evaluate` goes on with it",
             )
+
+
+def refuse_unjudged(model: str, scenarios: Sequence[str]) -> None:
+    """What was not judged must not pass: an error after decisions that all passed."""
+    if scenarios:
+        raise Misuse(
+            f"`{model}` was not measured under {scenarios[0]}"
+            + (f" and {len(scenarios) - 1:,} more scenarios" if len(scenarios) > 1 else "")
+            + ", so nothing can be said of them",
+            hint="`holdfast evaluate` measures it there; --scenario chooses what is judged",
+        )

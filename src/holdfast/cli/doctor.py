@@ -80,6 +80,12 @@ def _estimate(diagnosis: Diagnosis) -> None:
             f"\ntimes are estimates for {named} on {diagnosis.devices[-1].name}, from a short trial of its passes and "
             "the most passes an attack makes;\n`holdfast plan MODEL --suite SUITE` times your own model"
         )
+    for model in dict.fromkeys(model for suite in diagnosis.suites for model in suite.timed):
+        out.print(
+            f"{model.name}: {model.forwards:,.0f} images/s forward, {model.gradients:,.0f} with gradients, in float32; "
+            "where a run takes a faster way, its footer says which, and its pace",
+            markup=False,
+        )
 
 
 def _joined(problem: str | None, install: str) -> str:

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.deciding import ByOption, JunitOption, decide, refuse_gaps
+from holdfast.cli.deciding import (
+    ByOption,
+    JunitOption,
+    decide,
+    errors_are_no_verdict,
+    refuse_gaps,
+    refuse_unjudged,
+)
 from holdfast.cli.output import (
     STORE,
     CsvOption,
@@ -126,77 +133,78 @@ def scores_command(
     json: JsonOption = False,
 ) -> None:
     """Accuracy of every run with its interval, n, failures and flags; with --fail-under, a decision."""
-    from holdfast.cli.scoring import ScoreRequest, results, show_results, split_metrics, with_several
-    from holdfast.metrics.decisions import judged_by, under
-    from holdfast.metrics.run_scores import run_scores
-    from holdfast.metrics.summary import NO_SCORE, lines, unlabelled
-    from holdfast.store.stored_names import matching_scenarios, stored_model, stored_scenarios
+    with errors_are_no_verdict(fail_under is not None):
+        from holdfast.cli.scoring import ScoreRequest, results, show_results, split_metrics, with_several
+        from holdfast.metrics.decisions import judged_by, under
+        from holdfast.metrics.run_scores import run_scores
+        from holdfast.metrics.summary import NO_SCORE, lines, unlabelled
+        from holdfast.store.stored_names import matching_scenarios, stored_model, stored_scenarios
 
-    if junit is not None and fail_under is None:
-        raise Misuse("--junit writes decisions", hint="say what to decide: --fail-under 40%")
-    least, way = parse_share(fail_under, "--fail-under"), judged_by(by)
-    if least is not None and not 0 <= least <= 1:
-        raise Misuse(f"--fail-under is a share such as 40% or 0.4, got `{fail_under}`")
-    kept = open_store(store)
-    scenario = matching_scenarios(kept, scenario or ()) if benchmark is None else scenario
-    asked = ScoreRequest(model or (), scenario or (), reference, benchmark)
-    of_one, others = split_metrics(metric or (), asked)
-    multi_run = results(kept, others, asked)
-    if multi_run and not of_one:
-        show_results(multi_run, csv=csv, latex=latex, json=json)
-        return
-    models = [stored_model(kept, text) for text in model or ()]
-    made = lines(kept, models=models, scenarios=scenario or (), best_only=not every)
-    answers_alone = unlabelled(kept, models=models, scenarios=scenario or (), best_only=not every)
-    if answers_alone:
-        some = f"{answers_alone[0].model} under {answers_alone[0].scenario}"
-        without = f"{len(answers_alone)} runs have no labels ({some}{', …' if len(answers_alone) > 1 else ''})"
+        if junit is not None and fail_under is None:
+            raise Misuse("--junit writes decisions", hint="say what to decide: --fail-under 40%")
+        least, way = parse_share(fail_under, "--fail-under"), judged_by(by)
+        if least is not None and not 0 <= least <= 1:
+            raise Misuse(f"--fail-under is a share such as 40% or 0.4, got `{fail_under}`")
+        kept = open_store(store)
+        scenario = matching_scenarios(kept, scenario or ()) if benchmark is None else scenario
+        asked = ScoreRequest(model or (), scenario or (), reference, benchmark)
+        of_one, others = split_metrics(metric or (), asked)
+        multi_run = results(kept, others, asked)
+        if multi_run and not of_one:
+            show_results(multi_run, csv=csv, latex=latex, json=json)
+            return
+        models = [stored_model(kept, text) for text in model or ()]
+        made = lines(kept, models=models, scenarios=scenario or (), best_only=not every)
+        answers_alone = unlabelled(kept, models=models, scenarios=scenario or (), best_only=not every)
+        if answers_alone:
+            some = f"{answers_alone[0].model} under {answers_alone[0].scenario}"
+            without = f"{len(answers_alone)} runs have no labels ({some}{', …' if len(answers_alone) > 1 else ''})"
+            if least is not None:
+                raise NoLabels(f"{without}, so nothing can be said of their accuracy", hint="choose others: --scenario")
+            err.print(f"{without}; {NO_SCORE}", markup=False, soft_wrap=True)
         if least is not None:
-            raise NoLabels(f"{without}, so nothing can be said of their accuracy", hint="choose others: --scenario")
-        err.print(f"{without}; {NO_SCORE}", markup=False, soft_wrap=True)
-    if least is not None:
-        refuse_gaps(kept, made, models, scenario or ())
-    stored_reference = stored_scenarios(kept, [reference])[reference] if reference else None
-    more = run_scores(kept, [each.footer.key for each in made], of_one, reference=stored_reference)
-    for note in more.notes:
-        warn(note)
-    if json or csv:
-        records = [each.record() | more.record(each.footer.key) for each in made]
-        if multi_run:
-            with_several(records, multi_run, csv=csv)
-        print_records(records, json=json, csv=csv)
-        if least is not None:
-            decide("holdfast scores", under(made, least, way), junit=junit, markdown=False)
-        return
-    if not made:
-        out.print(f"no finished runs {'with labels ' if answers_alone else ''}in {store}")
-        return
-    show_table(
-        ["model", "scenario", "right", *more.names, "n", "top 5", "failed", "flags", "run"],
-        [
+            refuse_gaps(kept, made, models, scenario or ())
+        stored_reference = stored_scenarios(kept, [reference])[reference] if reference else None
+        more = run_scores(kept, [each.footer.key for each in made], of_one, reference=stored_reference)
+        for note in more.notes:
+            warn(note)
+        if json or csv:
+            records = [each.record() | more.record(each.footer.key) for each in made]
+            if multi_run:
+                with_several(records, multi_run, csv=csv)
+            print_records(records, json=json, csv=csv)
+            if least is not None:
+                decide("holdfast scores", under(made, least, way), junit=junit, markdown=False)
+            return
+        if not made:
+            out.print(f"no finished runs {'with labels ' if answers_alone else ''}in {store}")
+            return
+        show_table(
+            ["model", "scenario", "right", *more.names, "n", "top 5", "failed", "flags", "run"],
             [
-                each.footer.model,
-                each.footer.scenario,
-                interval(each.accuracy),
-                *more.texts(each.footer.key),
-                f"{each.accuracy.n:,}" + (f" of {each.footer.population:,}" if each.footer.is_partial else ""),
-                "" if each.top5 is None else f"{percent(each.top5.value)} %",
-                str(each.failed),
-                ", ".join(flag.name for flag in each.flags),
-                each.footer.key[:10],
-            ]
-            for each in made
-        ],
-        right=["n", "top 5", "failed"],
-        latex=latex,
-        markdown=markdown,
-    )
-    for name, why in more.reasons():
-        err.print(f"{name} without an interval: {why}", markup=False, soft_wrap=True)
-    if multi_run:
-        show_results(multi_run, csv=False, latex=latex, json=False)
-    if least is not None:
-        decide("holdfast scores", under(made, least, way), junit=junit, markdown=markdown)
+                [
+                    each.footer.model,
+                    each.footer.scenario,
+                    interval(each.accuracy),
+                    *more.texts(each.footer.key),
+                    f"{each.accuracy.n:,}" + (f" of {each.footer.population:,}" if each.footer.is_partial else ""),
+                    "" if each.top5 is None else f"{percent(each.top5.value)} %",
+                    str(each.failed),
+                    ", ".join(flag.name for flag in each.flags),
+                    each.footer.key[:10],
+                ]
+                for each in made
+            ],
+            right=["n", "top 5", "failed"],
+            latex=latex,
+            markdown=markdown,
+        )
+        for name, why in more.reasons():
+            err.print(f"{name} without an interval: {why}", markup=False, soft_wrap=True)
+        if multi_run:
+            show_results(multi_run, csv=False, latex=latex, json=False)
+        if least is not None:
+            decide("holdfast scores", under(made, least, way), junit=junit, markdown=markdown)
 
 
 def compare_command(
@@ -218,68 +226,73 @@ def compare_command(
     json: JsonOption = False,
 ) -> None:
     """Two models sample by sample, under every scenario both were measured under; --fail-if-worse decides."""
-    from holdfast.metrics.compare import comparisons
-    from holdfast.metrics.decisions import judged_by, worse
-    from holdfast.store.stored_names import matching_scenarios, stored_model
+    with errors_are_no_verdict(fail_if_worse):
+        from holdfast.metrics.compare import comparisons
+        from holdfast.metrics.decisions import judged_by, worse
+        from holdfast.store.stored_names import matching_scenarios, stored_model
 
-    if junit is not None and not fail_if_worse:
-        raise Misuse("--junit writes decisions", hint="say what to decide: --fail-if-worse")
-    way, kept = judged_by(by), open_store(store)
-    if benchmark is not None:
-        if fail_if_worse:
-            raise Misuse("--fail-if-worse compares runs sample by sample", hint="leave --benchmark out")
-        _compare_scores(kept, benchmark, one, other, scenario or [], csv=csv, latex=latex, json=json)
-        return
-    one, other = stored_model(kept, one), stored_model(kept, other)
-    chosen = matching_scenarios(kept, scenario or ())
-    made = comparisons(kept, one, other, scenarios=chosen)
-    for name in chosen if fail_if_worse else ():
-        if name not in {each.scenario for each in made}:
-            raise Misuse(f"`{one}` and `{other}` were not both measured under `{name}`", hint="evaluate both under it")
-    tell_failures(kept, {one, other})
-    if fail_if_worse and not chosen:
-        _tell_unjudged(kept, one, other, {each.scenario for each in made})
-    if print_records([each.record() for each in made], json=json, csv=csv):
-        if fail_if_worse:
-            decide("holdfast compare", worse(made, one, other, way), junit=junit, markdown=False)
-        return
-    show_table(
-        [
-            "scenario",
-            one,
-            other,
-            "difference, points",
-            "only first right",
-            "only second right",
-            "p (McNemar)",
-            "verdict",
-        ],
-        [
+        if junit is not None and not fail_if_worse:
+            raise Misuse("--junit writes decisions", hint="say what to decide: --fail-if-worse")
+        way, kept = judged_by(by), open_store(store)
+        if benchmark is not None:
+            if fail_if_worse:
+                raise Misuse("--fail-if-worse compares runs sample by sample", hint="leave --benchmark out")
+            _compare_scores(kept, benchmark, one, other, scenario or [], csv=csv, latex=latex, json=json)
+            return
+        one, other = stored_model(kept, one), stored_model(kept, other)
+        chosen = matching_scenarios(kept, scenario or ())
+        made = comparisons(kept, one, other, scenarios=chosen)
+        for name in chosen if fail_if_worse else ():
+            if name not in {each.scenario for each in made}:
+                raise Misuse(
+                    f"`{one}` and `{other}` were not both measured under `{name}`", hint="evaluate both under it"
+                )
+        tell_failures(kept, {one, other})
+        unjudged = _unjudged(kept, other, {each.scenario for each in made}) if fail_if_worse and not chosen else []
+        if unjudged:
+            warn(f"not judged, since {one} was not measured under them: {', '.join(unjudged)}")
+        if print_records([each.record() for each in made], json=json, csv=csv):
+            if fail_if_worse:
+                decide("holdfast compare", worse(made, one, other, way), junit=junit, markdown=False)
+                refuse_unjudged(one, unjudged)
+            return
+        show_table(
             [
-                each.scenario,
-                interval(each.one),
-                interval(each.other),
-                "{:+.1f} [{:+.1f}, {:+.1f}]".format(*[100 * number for number in _bounds(each.difference)]),
-                str(each.only_one),
-                str(each.only_other),
-                f"{each.chance:.2g}",
-                each.verdict + (f" ({each.left_out} left out)" if each.left_out else ""),
-            ]
-            for each in made
-        ],
-        right=["only first right", "only second right", "p (McNemar)"],
-        latex=latex,
-        markdown=markdown,
-    )
-    if fail_if_worse:
-        decide("holdfast compare", worse(made, one, other, way), junit=junit, markdown=markdown)
+                "scenario",
+                one,
+                other,
+                "difference, points",
+                "only first right",
+                "only second right",
+                "p (McNemar)",
+                "verdict",
+            ],
+            [
+                [
+                    each.scenario,
+                    interval(each.one),
+                    interval(each.other),
+                    "{:+.1f} [{:+.1f}, {:+.1f}]".format(*[100 * number for number in _bounds(each.difference)]),
+                    str(each.only_one),
+                    str(each.only_other),
+                    f"{each.chance:.2g}",
+                    each.verdict + (f" ({each.left_out} left out)" if each.left_out else ""),
+                ]
+                for each in made
+            ],
+            right=["only first right", "only second right", "p (McNemar)"],
+            latex=latex,
+            markdown=markdown,
+        )
+        if fail_if_worse:
+            decide("holdfast compare", worse(made, one, other, way), junit=junit, markdown=markdown)
+            refuse_unjudged(one, unjudged)
 
 
-def _tell_unjudged(store: Store, one: str, other: str, judged: set[str]) -> None:
-    """Says which scenarios of the second model the first was not measured under."""
+def _unjudged(store: Store, other: str, judged: set[str]) -> list[str]:
+    """The labelled scenarios of a model that were not judged."""
     known = {footer.scenario for footer in store.footers().values() if footer.model == other and footer.has_labels}
-    if known - judged:
-        warn(f"not judged, since {one} was not measured under them: {', '.join(sorted(known - judged))}")
+    return sorted(known - judged)
 
 
 def _compare_scores(

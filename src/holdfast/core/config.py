@@ -15,7 +15,7 @@ suite = "quick"
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -76,13 +76,26 @@ def parsed_name(name: str, text: str) -> Parsed:
         raise Misuse(f"`{name}` of {FILE}: {error.problem}", hint=error.hint) from error
 
 
+def refuse_name_of_name(kind: str, name: str, other: str, known: Container[str], named: Container[str]) -> None:
+    """Refuses what a name of holdfast.toml cannot stand for: another such name, a dataset with changes."""
+    if "+" in other:
+        raise Misuse(
+            f"`{name}` of {FILE} must be a {kind} alone, got changes: `{shortened(other)}`",
+            hint=f"put them into the scenario: `{name}+fog:severity=3`",
+        )
+    if other in named and other not in known:
+        raise Misuse(
+            f"`{name}` of {FILE} stands for `{other}`, which is a name too", hint=f"write the ref of `{other}`"
+        )
+
+
 def _parsed(path: Path, size: int) -> Config:
     if not path.is_file():
         raise HoldfastError(f"{path} is no file", hint="it is read where it lies beside the work: rename it")
     if size > MOST_BYTES:
         raise HoldfastError(f"{path} has {size:,} bytes, at most {MOST_BYTES:,} are read")
     try:
-        record = tomllib.loads(path.read_text(encoding="utf-8"))
+        record = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise HoldfastError(f"{path} cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+MOST_COMPLETED = 4  # names that a hint lists
+
 
 class HoldfastError(Exception):
     """Something failed; `hint` says what to do. The command line exits with `exit_code`."""
@@ -51,6 +53,10 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str | None:
     known = list(known)
     if wrong.lower() in known and wrong not in known:  # `PGD-Linf`
         return f"did you mean `{wrong.lower()}`?"
+    begun = f"{wrong.lower()}-"  # `pgd` is nearer to `pgd-linf` than to `ppgd`
+    completed = [name for name in known if name.startswith(begun) and "-" not in name.removeprefix(begun)]
+    if 0 < len(completed) <= MOST_COMPLETED:
+        return "did you mean " + " or ".join(f"`{name}`" for name in completed) + "?"
     close = difflib.get_close_matches(wrong, known, n=3, cutoff=0.5)
     likeness = [difflib.SequenceMatcher(a=wrong, b=name).ratio() for name in close]
     close = [name for name, alike in zip(close, likeness, strict=True) if alike > likeness[0] - 0.05]

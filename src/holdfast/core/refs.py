@@ -188,16 +188,21 @@ def split_name(text: str) -> tuple[str, str]:
 
 def checked_name(name: str) -> str:
     """A short name for a model or a dataset; refused where it could be taken for a ref, or cannot be shown."""
-    odd = sorted(set(name) & set(NOT_IN_NAMES))
-    if name != name.strip() or not name or not name.isprintable() or len(name) > MOST_NAME:
-        raise Misuse(
-            f"`{shortened(name)!r}` cannot be a name".replace("`'", "`").replace("'`", "`"),
-            hint=f"a name is one line of at most {MOST_NAME} letters, without blanks at its ends",
-        )
+    odd = sorted(set(printable_name(name)) & set(NOT_IN_NAMES))
     if odd:
         listed = " ".join(odd)
         raise Misuse(
             f"`{shortened(name)}` cannot be a name: it has {listed}", hint=f"a name has none of {NOT_IN_NAMES}"
+        )
+    return name
+
+
+def printable_name(name: str, *, most: int = MOST_NAME) -> str:
+    """The name of anything; refused where tables and files cannot show it."""
+    if name != name.strip() or not name or not name.isprintable() or len(name) > most:
+        raise Misuse(
+            f"`{shortened(name)!r}` cannot be a name".replace("`'", "`").replace("'`", "`"),
+            hint=f"a name is one line of at most {most} letters, without blanks at its ends",
         )
     return name
 

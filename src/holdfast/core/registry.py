@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from holdfast.core.config import FILE, parsed_name, read_config
-from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse, did_you_mean, unknown
-from holdfast.core.other_words import attack_of_others, of_another_kind, parameter_of_others
+from holdfast.core.config import FILE, parsed_name, read_config, refuse_name_of_name
+from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse, unknown
+from holdfast.core.other_words import attack_of_others, name_hint, of_another_kind, parameter_hint
 from holdfast.core.refs import TELLING, Parsed, Ref, Scenario, named_ref, parse_ref, split_name
 from holdfast.core.values import Value, shortened, split, value_text
 
@@ -129,6 +129,7 @@ class Registry:
                 problem = f"`{parsed.name}` is a name of {FILE} and takes no arguments"
                 raise Misuse(problem, hint=f"it stands for `{named[parsed.name]}`: change that")
             name, parsed = parsed.name, parsed_name(parsed.name, named[parsed.name])
+            refuse_name_of_name(kind, name, parsed.name, self.entries(kind), named)
         if parsed.name not in self.entries(kind):
             if name and name not in named:
                 problem = (
@@ -146,7 +147,10 @@ class Registry:
     def _unknown(self, kind: str, name: str, known: Iterable[str]) -> Misuse:
         """The error for a name that is no component of this kind; says so where it is one of another."""
         others = [other for other in ("dataset", "model", *CHANGES) if other != kind and name in self.entries(other)]
-        return of_another_kind(kind, others[0], name) if others else unknown(kind, shortened(name), known)
+        if others:
+            return of_another_kind(kind, others[0], name)
+        hint = name_hint(kind, name)
+        return unknown(kind, shortened(name), () if hint else known, otherwise=hint)
 
     def bind_change(self, text: str) -> Ref:
         """A corruption or an attack, whichever has that name."""
@@ -282,8 +286,7 @@ def _bound(entry: Component, parsed: Parsed) -> Ref:
     given = dict(zip(nameless, parsed.positional, strict=False))
     for name, value in parsed.keywords.items():
         if name not in parameters:
-            ours = parameter_of_others(name, parameters)
-            hint = f"here it is `{ours}`: {_usage(entry)}" if ours else did_you_mean(name, parameters) or _usage(entry)
+            hint = parameter_hint(entry.kind, name, parameters, _usage(entry))
             raise Misuse(f"`{entry.name}` has no parameter `{shortened(name)}`", hint=hint)
         if name in given:
             raise Misuse(f"`{name}` is given twice in `{entry.name}`")

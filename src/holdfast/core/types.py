@@ -95,6 +95,18 @@ class Dataset(Protocol):
     def images(self, index: Sequence[int]) -> Images: ...
 
 
+@runtime_checkable
+class HasFiles(Protocol):
+    """A dataset of files, whose bytes tell whether they are still those that were measured."""
+
+    def file_bytes(self, position: int) -> bytes: ...
+
+
+def bytes_of_file(dataset: Dataset, position: int) -> bytes:
+    """The file of a sample as it is; nothing where it is in no file."""
+    return dataset.file_bytes(position) if isinstance(dataset, HasFiles) else b""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelCard:
     """What is known about a classifier. `threats` are the attacks it was trained on, as refs.

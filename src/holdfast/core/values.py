@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
+from numbers import Real
 
 from holdfast.core.errors import Misuse
 
@@ -151,3 +153,24 @@ def _is_nested(value: str) -> bool:
         return False
     levels = [0, *(depth or 0 for depth in depths(value))]
     return min(levels) == 0 == levels[-1]
+
+
+def whole_or_none(value: object, name: str) -> int | None:
+    """A whole number of any library as Python's own, or None; a fraction or a text is refused."""
+    if value is None and name != "seed":
+        return None
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise Misuse(f"--{name.replace('_', '-')} is a whole number, got `{shortened(str(value))}`") from None
+
+
+def number_or_none(value: object, name: str) -> float | None:
+    """A number of any library as Python's own, or None; a text is refused."""
+    if value is None:
+        return None
+    if not isinstance(value, Real):
+        raise Misuse(f"--{name} is a number such as 0.01, got `{shortened(str(value))}`")
+    return float(value)

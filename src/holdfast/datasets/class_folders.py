@@ -14,7 +14,7 @@ import numpy as np
 
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.types import DatasetCard
-from holdfast.datasets.decoded_cache import file_stamp, path_stamp
+from holdfast.datasets.decoded_cache import file_stamp, path_stamp, times
 from holdfast.datasets.downloads import Download
 from holdfast.datasets.folder import image_files, spelled
 from holdfast.datasets.image_files import SUFFIXES, Framing, ImageFiles, Opened, listing_digest
@@ -42,7 +42,7 @@ class TarMember(NamedTuple):
         except OSError:
             return 0
         member = str(self.archive.absolute()), self.start, self.length
-        return file_stamp((*member, about.st_size, about.st_mtime_ns), about.st_mtime)
+        return file_stamp((*member, *times(about)), about.st_mtime)
 
 
 class ImageFile(NamedTuple):

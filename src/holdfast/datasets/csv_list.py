@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 from pathlib import Path
 from typing import Literal
 
@@ -42,7 +43,7 @@ def csv_list(
     names, labels = _lines(file, image, label)
     folder = Path(root).expanduser() if root else file.parent
     listed = tuple(folder / name for name in names)
-    twice = first_duplicate(names)
+    twice = first_duplicate(names) or first_duplicate([os.path.normpath(name) for name in names])
     if twice is not None:
         raise HoldfastError(f"{file} lists `{twice}` twice", hint="an image has one line")
     missing = next((each for each in listed if not each.is_file()), None)
@@ -91,6 +92,9 @@ def _lines(file: Path, image: str, label: str) -> tuple[tuple[str, ...], list[La
     short = next((number for number, row in rows if len(row) <= max(columns)), None)
     if short is not None:
         raise HoldfastError(f"line {short} of {file} has fewer columns than its heading")
+    nowhere = next((number for number, row in rows if not row[columns[0]].strip()), None)
+    if nowhere is not None:
+        raise HoldfastError(f"line {nowhere} of {file} has no path")
     words = [row[columns[1]].strip() for _, row in rows]
     empty = next((number for (number, _), word in zip(rows, words, strict=True) if not word), None)
     if empty is not None:
@@ -109,5 +113,7 @@ def _column(file: Path, heading: list[str], name: str, usual: tuple[str, ...], w
     if len(known) != 1:
         problem = f"several columns of {file} may be the {what}" if known else f"no column of {file} is the {what}"
         listed = ", ".join(f"`{shortened(each)}`" for each in heading[:12]) or "none"
+        if len(heading) == 1 and {";", "\t"} & set(heading[0]):
+            raise Misuse(f"{problem}: {listed}", hint="its columns are parted by another sign: part them by commas")
         raise Misuse(f"{problem}: {listed}", hint=f"name it: `csv:{file},{what}=COLUMN`; the first line is a heading")
     return heading.index(known[0])

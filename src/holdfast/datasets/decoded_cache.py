@@ -104,12 +104,17 @@ def file_stamp(facts: tuple[object, ...], changed: float) -> int:
     return int.from_bytes(digest, "little") or 1
 
 
+def times(about: os.stat_result) -> tuple[int, ...]:
+    """What changes when a file does: its size, and the times of its content and of its entry, which no tool sets."""
+    return about.st_size, about.st_mtime_ns, about.st_ctime_ns
+
+
 def path_stamp(path: Path) -> int:
     try:
         about = path.stat()
     except OSError:
         return 0
-    return file_stamp((str(path.absolute()), about.st_size, about.st_mtime_ns), about.st_mtime)
+    return file_stamp((str(path.absolute()), *times(about)), about.st_mtime)
 
 
 def _make_room(folder: Path, needed: int, *, keep: str) -> bool:

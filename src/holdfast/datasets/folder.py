@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import unicodedata
+import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse
 from holdfast.core.labels import no_labels
 from holdfast.core.registry import register
 from holdfast.core.types import DatasetCard
@@ -22,6 +26,8 @@ from holdfast.datasets.image_files import (
 )
 from holdfast.datasets.in_memory import first_duplicate
 from holdfast.datasets.label_maps import map_labels
+
+NOT_READ = (".gif", ".tif", ".tiff", ".heic", ".heif", ".avif", ".jp2", ".ppm", ".pgm")  # images of other formats
 
 
 @register("dataset", "folder", tags=("yours",), later=("answers", "labels"))
@@ -52,6 +58,7 @@ def folder(
     empty = [name for name, images in files.items() if not images]
     if empty:
         raise HoldfastError(f"no images in the class folder `{empty[0]}` of {root}", hint=_empty_hint(root / empty[0]))
+    _tell_left_out(root, classes.values())
     listed = tuple(file for images in files.values() for file in images)
     ids = tuple(spelled(f"{file.parent.name}/{file.name}", root) for file in listed)
     twice = first_duplicate(ids)
@@ -63,7 +70,7 @@ def folder(
         classes=tuple(classes),
         channels=channels,
         size=image_size(framing, ids, listed.__getitem__, ref="folder", path=path),
-        fingerprint=listing_digest((name, file.stat().st_size) for name, file in zip(ids, listed, strict=True)),
+        fingerprint=listing_digest((name, _length(file)) for name, file in zip(ids, listed, strict=True)),
         source=str(root),
     )
     known = map_labels(numbers, card.classes, answers, str(root))
@@ -74,7 +81,7 @@ def _without_labels(root: Path, framing: Framing, path: str) -> ImageFiles:
     """Every image under a folder, whose folders say nothing."""
     _refuse_other(root, "give a folder that holds images")
     inside = (file for file in root.rglob("*") if not any(part[0] == "." for part in file.relative_to(root).parts))
-    images = [file for file in inside if file.suffix.lower() in SUFFIXES and not file.is_dir()]
+    images = [file for file in inside if file.suffix.lower() in SUFFIXES and may_be_read(file)]
     named = {spelled(file.relative_to(root).as_posix(), root): file for file in images}
     if not named:
         raise HoldfastError(f"no images in {root}", hint=f"files end in {', '.join(SUFFIXES)}")
@@ -87,10 +94,18 @@ def _without_labels(root: Path, framing: Framing, path: str) -> ImageFiles:
         classes=(),
         channels=framing.channels,
         size=image_size(framing, ids, listed.__getitem__, ref="folder", path=path),
-        fingerprint=listing_digest((name, file.stat().st_size) for name, file in zip(ids, listed, strict=True)),
+        fingerprint=listing_digest((name, _length(file)) for name, file in zip(ids, listed, strict=True)),
         source=str(root),
     )
     return ImageFiles(card, ids, no_labels(len(ids)), listed.__getitem__, framing)
+
+
+def _length(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError as error:
+        what = "is a link that leads to no file" if file.is_symlink() else f"cannot be read: {error.strerror or error}"
+        raise HoldfastError(f"{file} {what}", hint="remove it, or bring the file back") from error
 
 
 def _refuse_other(root: Path, hint: str) -> None:
@@ -120,7 +135,38 @@ def _class_folders(root: Path) -> dict[str, Path]:
 def image_files(folder_path: Path) -> list[Path]:
     """The image files right inside a folder, by name."""
     images = (file for file in folder_path.iterdir() if file.suffix.lower() in SUFFIXES and file.name[0] != ".")
-    return sorted((file for file in images if not file.is_dir()), key=lambda file: spelled(file.name, folder_path))
+    return sorted(filter(may_be_read, images), key=lambda file: spelled(file.name, folder_path))
+
+
+def may_be_read(file: Path) -> bool:
+    """Whether a path is a file, or one that is gone or cannot be looked at: no folder, and no pipe to wait for."""
+    try:
+        return stat.S_ISREG(file.stat().st_mode)
+    except OSError:
+        return True
+
+
+def _tell_left_out(root: Path, folders: Iterable[Path]) -> None:
+    """Warns of images in class folders that are not taken: in folders further down, or of formats that are not read."""
+    left: list[str] = []
+    for folder_path in folders:
+        with os.scandir(folder_path) as entries:
+            for entry in entries:
+                if entry.name[0] == ".":
+                    continue
+                if Path(entry.name).suffix.lower() in NOT_READ:
+                    left.append(f"{folder_path.name}/{entry.name}")
+                elif entry.is_dir():
+                    inside = (file.relative_to(root) for file in Path(entry.path).rglob("*"))
+                    left += [str(file) for file in inside if file.suffix.lower() in (*SUFFIXES, *NOT_READ)]
+    if left:
+        shown = f"{min(left)}{', …' if len(left) > 1 else ''}"
+        warnings.warn(
+            f"{root} holds {len(left):,} images that are left out ({shown}): images lie right inside the folder of "
+            f"their class, and end in {', '.join(SUFFIXES)}",
+            HoldfastWarning,
+            stacklevel=2,
+        )
 
 
 def _empty_hint(folder_path: Path) -> str:

@@ -67,7 +67,7 @@ def read_samples(data: object) -> LabelledImages:
         pixels = image_array(images).pixels
         return _samples(pixels, _numbers_or_none(labels, len(pixels)), data, shuffled=False)
     items = _items(data)
-    parts = [_batch(item, i) for i, item in enumerate(_within_memory(items))]
+    parts = [_batch(item, i) for i, item in enumerate(_within_memory(_drawn(items)))]
     if not parts:
         raise Misuse(f"the {type(data).__name__} holds no images")
     first = parts[0][0]
@@ -90,6 +90,8 @@ def image_array(images: object) -> ImageArray:
     if isinstance(images, list | tuple):
         images = _stacked(images)
     array = _array(images)
+    if array.ndim == 0:
+        raise Misuse(f"images are an array, a tensor or a list of them, got {type(images).__name__}", hint=PAIR_HINT)
     if array.ndim == 3 and array.shape[0] not in CHANNELS and array.shape[2] not in CHANNELS:
         array, last = array[:, None], True  # grey images; one image in colour has 3 axes too
     elif array.ndim != 4:
@@ -119,6 +121,8 @@ def class_numbers(labels: object, count: int) -> NDArray[np.int64]:
         array = _array(labels)
     except ValueError as error:
         raise Misuse(f"labels must be whole numbers, one per image: {error}") from error
+    if array.dtype == object and all(isinstance(label, int | np.integer) for label in array.flat):
+        array = array.astype(np.int64)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim == 2 and array.shape[0] == count and bool((np.sort(array, axis=1)[:, :-1] == 0).all()):
@@ -167,11 +171,23 @@ def _samples(pixels: Pixels, labels: NDArray[np.int64], data: object, *, shuffle
 
 
 def _is_pair(data: Sequence[object]) -> bool:
+    """Whether these are images and their labels. Two samples, or two batches, of (images, labels) are a dataset."""
     if len(data) != 2:
         return False
-    first, second = data
-    # two samples (image, label) are a dataset of two
-    return not (isinstance(first, tuple) and isinstance(second, tuple) and len(first) == len(second) == 2)
+    if all(isinstance(part, list | tuple) and len(part) == 2 for part in data):
+        parts: Any = data
+        return not all(_dimensions(images) >= 2 and _dimensions(images) > _dimensions(label) for images, label in parts)
+    return _dimensions(data[1]) < 3  # labels have 1, one-hot rows 2, an image 3
+
+
+def _dimensions(value: Any) -> int:
+    """How many axes an image, a batch or labels have."""
+    if _is_pil(value):
+        return 3
+    try:
+        return int(value.ndim) if hasattr(value, "ndim") else np.ndim(value)
+    except (TypeError, ValueError, RuntimeError):  # a list of what does not stack
+        return 1
 
 
 def _items(data: object) -> Iterable[object]:
@@ -195,7 +211,7 @@ def _warn_of_augmentation(data: Any) -> None:
     """A dataset that gives another image each time was made for training: its rows are of these draws alone."""
     if not len(data):
         return
-    one, other = (_batch(data[0], 0)[0] for _ in range(2))
+    one, other = (_batch(item, 0)[0] for item in _drawn(data[0] for _ in range(2)))
     if one.shape != other.shape or not np.array_equal(one, other):
         warnings.warn(
             f"the {type(data).__name__} gives another image each time that sample 0 is read: is its transform that of "
@@ -203,6 +219,23 @@ def _warn_of_augmentation(data: Any) -> None:
             HoldfastWarning,
             stacklevel=5,
         )
+
+
+def _drawn(items: Iterable[object]) -> Iterator[object]:
+    """The items one by one; where other people's code fails, the error says at which."""
+    iterator, position = iter(items), 0
+    while True:
+        try:
+            item = next(iterator)
+        except StopIteration:
+            return
+        except HoldfastError:
+            raise
+        except Exception as error:
+            problem = f"item {position} of the data cannot be read: {type(error).__name__}: {error}"
+            raise HoldfastError(problem, hint="leave it out of the dataset: torch.utils.data.Subset") from error
+        yield item
+        position += 1
 
 
 def _batch(item: object, position: int) -> tuple[Pixels, NDArray[np.int64]]:
@@ -267,6 +300,9 @@ def _array(value: object) -> NDArray[Any]:
         return np.asarray(value.detach().cpu().float() if _is_half(value) else value.detach().cpu())
     if _is_pil(value):
         image: Any = value
+        if image.mode.startswith(("I", "F")):
+            hint = "bring them to 8 bits, or give floats in [0, 1]: numpy.asarray(image) / 65535"
+            raise Misuse(f"an image has pixels of mode {image.mode}, not of 8 bits", hint=hint)
         plain = image if image.mode in ("L", "RGB") else image.convert("L" if image.mode == "1" else "RGB")
         return np.asarray(plain)
     return np.asarray(value)
@@ -297,6 +333,8 @@ def _checked(array: NDArray[Any]) -> Pixels:
     low, high = float(floats.min()), float(floats.max())
     if not (low >= 0 and high <= 1):
         hint = "these look like bytes as floats: divide them by 255" if low >= 0 and 2 < high <= 255 else WRAP_HINT
+        if not (np.isfinite(low) and np.isfinite(high)):
+            hint = "NaN or infinity is no pixel: look at how the images are made"
         position = int((~((floats >= 0) & (floats <= 1))).reshape(len(floats), -1).any(axis=1).argmax())
         raise Misuse(f"image {position}: images must lie in [0, 1], got [{low:.4g}, {high:.4g}]", hint=hint)
     return floats
@@ -325,7 +363,10 @@ def _within_memory(items: Iterable[object]) -> Iterator[object]:
 
 
 def _shuffles(data: object) -> bool:
-    return "Random" in type(getattr(data, "sampler", None)).__name__
+    """Whether a loader gives the samples in another order each time, by whichever of its samplers."""
+    by_batch = getattr(data, "batch_sampler", None)
+    samplers = [getattr(data, "sampler", None), by_batch, getattr(by_batch, "sampler", None)]
+    return any("Random" in type(each).__name__ or getattr(each, "shuffle", False) is True for each in samplers)
 
 
 def _size(pixels: Pixels) -> str:

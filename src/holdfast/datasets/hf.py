@@ -16,6 +16,7 @@ from holdfast.core.errors import HoldfastError, Misuse, unknown
 from holdfast.core.home import data_home
 from holdfast.core.registry import register
 from holdfast.core.types import DatasetCard
+from holdfast.datasets.decoded_cache import times
 from holdfast.datasets.image_files import Framing, ImageFiles, Opened, framing_of, image_size, listing_digest
 from holdfast.datasets.in_memory import first_duplicate, numbered
 from holdfast.datasets.label_maps import ClassMapOption, Label, map_labels, numbered_labels
@@ -233,7 +234,7 @@ def _mapped(files: Sequence[Path], image: str) -> Any:
     import pyarrow as pa
     from pyarrow import parquet
 
-    facts = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns, image) for file in files]
+    facts = [(str(file.resolve()), *times(file.stat()), image) for file in files]
     copy = data_home() / "hf" / f"{hashlib.sha256(repr(facts).encode()).hexdigest()[:20]}.arrow"
     if not copy.exists():
         copy.parent.mkdir(parents=True, exist_ok=True)

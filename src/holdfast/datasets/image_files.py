@@ -9,6 +9,7 @@ import functools
 import hashlib
 import io
 import os
+import re
 import struct
 import time
 import zlib
@@ -99,6 +100,11 @@ class ImageFiles:
             )
         reasons = {row: f"{self.ids[positions[row]]} {wrong[row]}" for row in sorted(wrong)}
         return Images(torch.from_numpy(pixels), reasons)
+
+    def file_bytes(self, position: int) -> bytes:
+        """The file at a position as it is."""
+        file = self.opened(position)
+        return file.read_bytes() if isinstance(file, Path) else file.read()
 
     def _from_cache(
         self, positions: Sequence[int], shape: tuple[int, ...]
@@ -206,7 +212,8 @@ def _resized_and_cropped(image: Any, framing: Framing) -> Any:
 def _reason(damage: BaseException) -> str:
     if isinstance(damage, FileNotFoundError):
         return "is gone"
-    return f"cannot be read: {damage}" if str(damage) else f"cannot be read: {type(damage).__name__}"
+    text = re.sub(r" ?<[^<>]* at 0x[0-9a-f]+>", "", str(damage))  # of bytes in memory: another address each time
+    return f"cannot be read: {text or type(damage).__name__}"
 
 
 def read_with_retries(source: Callable[[], Source], framing: Framing) -> NDArray[np.uint8]:

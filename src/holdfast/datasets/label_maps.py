@@ -25,7 +25,7 @@ from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.labels import OTHER, LabelMap, merged, subset, whole
 from holdfast.core.refs import digest
 from holdfast.core.types import DatasetCard
-from holdfast.core.values import shortened
+from holdfast.core.values import FLOAT, shortened
 from holdfast.datasets.imagenet_classes import KNOWN, names, spelled_alike
 from holdfast.datasets.in_memory import numbered
 
@@ -201,14 +201,38 @@ def numbered_labels(
     words = [label for label in labels if isinstance(label, str)]
     if words and len(words) < len(labels):
         raise HoldfastError(f"some labels of {where} are words and some are numbers, such as `{words[0]}`")
+    odd = [label for label in labels if not isinstance(label, str) and not _is_whole(label)]
+    if odd:
+        raise HoldfastError(
+            f"the label {shortened(str(odd[0]))} of {where} is no class number", hint="labels count the classes from 0"
+        )
     if not words:
         return _class_numbers([int(label) for label in labels], known, where)
+    if not known:
+        _refuse_odd_numbers(words, where)
     classes = known or tuple(sorted(set(words)))
     numbers = {name: number for number, name in enumerate(classes)}
+    twice = next((word for word in words if word in numbers and classes.count(word) > 1), None)
+    if twice is not None:
+        raise HoldfastError(f"the label `{twice}` of {where} is the name of several classes", hint="number the labels")
     strange = next((word for word in words if word not in numbers), None)
     if strange is not None:
         raise HoldfastError(f"the label `{strange}` of {where} is none of the {len(classes)} classes")
     return np.array([numbers[word] for word in words], dtype=np.int64), classes
+
+
+def _is_whole(label: object) -> bool:
+    return isinstance(label, int | np.integer) or (isinstance(label, float) and label.is_integer())
+
+
+def _refuse_odd_numbers(words: Sequence[str], where: str) -> None:
+    """Refuses labels that are all numbers, but no class numbers: sorted as words they would be other classes."""
+    odd = next((word for word in words if not word.isdecimal()), None)
+    if odd is not None and all(FLOAT.fullmatch(word) for word in words):
+        raise HoldfastError(
+            f"the label `{shortened(odd)}` of {where} is a number, but no class number",
+            hint="labels count the classes from 0: write 3, not 3.0; or give class names",
+        )
 
 
 def _class_numbers(numbers: list[int], known: tuple[str, ...], where: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:

@@ -14,7 +14,7 @@ from holdfast.core.errors import HoldfastError, Misuse, NoLabels
 from holdfast.core.labels import is_labelled
 from holdfast.core.refs import digest
 from holdfast.core.registry import register
-from holdfast.core.types import Dataset, DatasetCard, Images
+from holdfast.core.types import Dataset, DatasetCard, Images, bytes_of_file
 from holdfast.datasets import load
 from holdfast.datasets.subsample import keyed_choice, subset_of
 
@@ -49,6 +49,10 @@ class Mixed:
             pixels[torch.from_numpy(mine)] = _conformed(read.pixels, self.card)
             failed |= {int(mine[i]): reason for i, reason in read.failed.items()}
         return Images(pixels, failed)
+
+    def file_bytes(self, position: int) -> bytes:
+        owner = int(np.searchsorted(self.starts, position, side="right")) - 1
+        return bytes_of_file(self.parts[owner], position - int(self.starts[owner]))
 
 
 @register("dataset", "mix", source=SOURCE, tags=("built",))

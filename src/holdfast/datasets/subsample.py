@@ -12,7 +12,7 @@ from holdfast.core.errors import HoldfastError, Misuse, NoLabels
 from holdfast.core.labels import is_labelled
 from holdfast.core.refs import digest
 from holdfast.core.registry import register
-from holdfast.core.types import Dataset, DatasetCard, Images
+from holdfast.core.types import Dataset, DatasetCard, Images, bytes_of_file
 from holdfast.datasets import load
 
 
@@ -28,6 +28,9 @@ class ChosenSamples:
 
     def images(self, index: Sequence[int]) -> Images:
         return self.whole.images(self.positions[np.asarray(index, dtype=np.int64)].tolist())
+
+    def file_bytes(self, position: int) -> bytes:
+        return bytes_of_file(self.whole, int(self.positions[position]))
 
 
 def subset_of(whole: Dataset, positions: NDArray[np.int64], *, name: str = "") -> ChosenSamples:

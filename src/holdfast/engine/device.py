@@ -17,6 +17,7 @@ import torch
 import holdfast
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.types import Classifier, DatasetCard
+from holdfast.models.classifier import float32_by_default
 
 CPU_WIDTH = 128  # fastest of 32…512 for the bundled models on two cores; larger images take fewer
 CPU_PIXELS = 128 * 32 * 32
@@ -76,8 +77,9 @@ def installed_versions() -> dict[str, str]:
 
 @contextlib.contextmanager
 def full_precision() -> Iterator[None]:
-    """Float32 throughout: no TF32 in convolutions or products, so that numbers agree between devices.
+    """Float32 throughout, with gradients, whatever the caller works in: `no_grad`, `autocast`, another default type.
 
+    No TF32 in convolutions or products, so that numbers agree between devices.
     Nor cuDNN's attention, which fast versions would take: its float16 gradients are NaN for some images (4 % of them
     for a ViT on an H200, torch 2.11), those of the other kernels are not.
     """
@@ -87,7 +89,14 @@ def full_precision() -> Iterator[None]:
     torch.set_float32_matmul_precision("highest")
     torch.backends.cuda.enable_cudnn_sdp(False)
     try:
-        yield
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(float32_by_default())
+            stack.enter_context(torch.inference_mode(False))
+            stack.enter_context(torch.enable_grad())
+            for each in ("cpu", "cuda"):
+                if torch.is_autocast_enabled(each):
+                    stack.enter_context(torch.autocast(each, enabled=False))
+            yield
     finally:
         torch.backends.cudnn.allow_tf32 = before[0]
         torch.set_float32_matmul_precision(before[1])

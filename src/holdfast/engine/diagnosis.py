@@ -101,10 +101,19 @@ class Data:
 
 
 @dataclass(frozen=True, slots=True)
+class TimedModel:
+    """A model at hand, with the images per second that a trial of passes in float32 came to here."""
+
+    name: str
+    forwards: float
+    gradients: float
+
+
+@dataclass(frozen=True, slots=True)
 class Fitness:
     """How much of a suite can run here. `seconds` for `model`, None where nothing can or no such model is at hand.
 
-    `absent` names the datasets that it waits for, each with how to get it.
+    `absent` names the datasets that it waits for, each with how to get it. `timed`: the models behind `seconds`.
     """
 
     name: str
@@ -116,6 +125,7 @@ class Fitness:
     model: str = ""
     absent: dict[str, str] = field(default_factory=dict)
     problem: str | None = None
+    timed: tuple[TimedModel, ...] = ()
 
     @property
     def state(self) -> str:
@@ -246,18 +256,19 @@ def fitness(name: str) -> Fitness:
         suite = load_suite(name)
         missing = absences(suite.scenarios)
         able = [text for text in suite.scenarios if split(text, "+")[0].strip() not in missing]
-        passes, seconds, model = _effort([registry.scenario(text) for text in able], suite.samples)
+        passes, seconds, timed = _effort([registry.scenario(text) for text in able], suite.samples)
     except HoldfastError as error:
         return Fitness(name, "", 0, 0, problem=f"suite `{name}`: {error.problem}")
     absent = {split(text, ":", most=1)[0]: str(error.hint) for text, error in missing.items()}
-    return Fitness(name, suite.title, len(able), len(suite.scenarios), passes, seconds, model, absent)
+    model = timed[-1].name if timed and seconds is not None else ""
+    return Fitness(name, suite.title, len(able), len(suite.scenarios), passes, seconds, model, absent, timed=timed)
 
 
-def _effort(scenarios: Sequence[Scenario], samples: int | None) -> tuple[float, float | None, str]:
-    """Passes through the model at most, forward and backward, and the seconds they take here for a model at hand."""
+def _effort(scenarios: Sequence[Scenario], samples: int | None) -> tuple[float, float | None, tuple[TimedModel, ...]]:
+    """Passes through the model at most, forward and backward, and the seconds they take here for models at hand."""
     from holdfast.engine.jobs import scenario_cost
 
-    total, seconds, model = 0.0, 0.0, ""
+    total, seconds, models = 0.0, 0.0, dict[TimedModel, None]()
     is_timed = bool(scenarios)
     for scenario in scenarios:
         card, there = _opened(str(scenario.dataset))
@@ -268,9 +279,10 @@ def _effort(scenarios: Sequence[Scenario], samples: int | None) -> tuple[float, 
         if timed is None:
             is_timed = False
             continue
-        model = timed[0]
-        seconds += timed[1].forward * forwards + timed[1].backward * backwards
-    return total, seconds if is_timed else None, model if is_timed else ""
+        name, pace = timed
+        models[TimedModel(name, 1 / pace.forward, 1 / (pace.forward + pace.backward))] = None
+        seconds += pace.forward * forwards + pace.backward * backwards
+    return total, seconds if is_timed else None, tuple(models)
 
 
 @cache

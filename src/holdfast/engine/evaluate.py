@@ -9,6 +9,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Literal, get_args
 
 import torch
@@ -35,7 +36,7 @@ from holdfast.engine.survivor_probe import probed
 from holdfast.engine.watch import StderrWatcher, Watcher, default_watcher
 from holdfast.models.classifier import borrowed
 from holdfast.models.fast import FastModel, Speed
-from holdfast.store import Footer, Rows, Store
+from holdfast.store import Footer, Rows, Store, as_store
 from holdfast.store.files import NoRoom
 from holdfast.store.rows import to_rows, without
 
@@ -50,7 +51,7 @@ def evaluate(
     changes: str | Sequence[str] | None = None,
     name: str | None = None,
     data_name: str = "data",
-    store: Store | str | None = None,
+    store: Store | str | Path | None = None,
     seed: int = 0,
     samples: int | None = None,
     precision: float | None = None,
@@ -87,7 +88,7 @@ def evaluate(
     config = read_config()
     store = store or config.defaults.store or STORE
     device = device or config.defaults.device or "auto"
-    store = Store(store) if isinstance(store, str) else store
+    store = as_store(store)
     options = RunOptions(seed, samples, precision, batch_size, speed, logits)
     requested = read_inputs(models, scenarios, changes=changes, name=name, data_as=data_name)
     keep_names(store, requested.models, requested.scenarios)
@@ -302,6 +303,8 @@ class Evaluation:
             self.loader.fast.refuse(self.job, why)  # float32 from here on
             self.loader.make_fast(self.job, self.options.speed, self.width.value, self.watcher.note)
             measured = self.width.recovering(work, self.watcher.note)
+        elif isinstance(fast, FastModel):
+            self.loader.fast.note_compiled(self.job, fast)
         return measured
 
     @contextlib.contextmanager

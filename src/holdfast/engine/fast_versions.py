@@ -32,7 +32,7 @@ from holdfast.engine.precision import (
 from holdfast.engine.shards import on_device
 from holdfast.models import TorchClassifier
 from holdfast.models.compiling import prepare
-from holdfast.models.fast import FastModel, Speed, fast_version, is_worth_compiling
+from holdfast.models.fast import COMPILED, FastModel, Speed, fast_version, is_worth_compiling
 from holdfast.models.lengths import Padded
 
 if TYPE_CHECKING:
@@ -66,6 +66,12 @@ class FastVersions:
         job.notes["gradients"] = f"{words}; every success confirmed in float32" if fast is not None else words
         return fast
 
+    def note_compiled(self, job: Job, fast: FastModel) -> None:
+        """Says so in the job's notes where its fast version took a compiled copy over while the job ran."""
+        before, note = fast.words.removesuffix(COMPILED), job.notes["gradients"]
+        if fast.words not in note:
+            job.notes["gradients"] = note.replace(before, fast.words, 1)
+
     def refuse(self, job: Job, why: str) -> None:
         self.refused[_model_key(job)] = f"float32: {why}"
 
@@ -89,6 +95,8 @@ class FastVersions:
             forward = _forward_share(job)
             fast.expect((1 - forward) * seconds / ratio, gradients=True)
             fast.expect(forward * seconds / ratio, gradients=False)
+            alone = self._pace(job, width)
+            return fast, f"{trusted[1]}; {ratio * alone:,.0f} gradients a second at first, float32 {alone:,.0f}"
         return trusted
 
     def _seconds(self, job: Job, width: int, ahead: int) -> float:

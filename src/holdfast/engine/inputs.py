@@ -10,7 +10,7 @@ from torch import nn
 
 from holdfast.core.errors import Misuse
 from holdfast.core.patterns import Patterns
-from holdfast.core.refs import Ref, Scenario, named_ref
+from holdfast.core.refs import Ref, Scenario, named_ref, printable_name
 from holdfast.core.registry import registry
 from holdfast.core.types import Classifier, Dataset
 from holdfast.core.values import split
@@ -67,7 +67,10 @@ def models_as_given(
     if not given:
         raise Misuse("no model is given", hint=MODEL_HINT)
     chosen = [_model(model, label or name, shape) for label, model in given]
-    once = {model.key if isinstance(model, Ref) else str(id(model)): model for model in chosen}
+    once = {
+        model.key if isinstance(model, Ref) else f"{id(held)} {model.card.name}": model
+        for model, (_, held) in zip(chosen, given, strict=True)
+    }
     names: dict[str, str] = {}
     for key, model in once.items():
         shown = str(model) if isinstance(model, Ref) else model.card.name
@@ -83,6 +86,10 @@ def as_classifier(model: object, *, name: str | None = None, shape: tuple[int, .
 
 
 def _model(model: Any, name: str | None, shape: tuple[int, ...] | None) -> Ref | Classifier:
+    if name is not None and not isinstance(name, str):
+        raise Misuse(f"a name is a text, got {type(name).__name__}", hint='name="mine"')
+    if name is not None and not isinstance(model, str | Ref):
+        printable_name(name)
     if isinstance(model, str | Ref):
         ref = registry.bind("model", model) if isinstance(model, str) else model
         return ref if name is None else named_ref(ref, name)
@@ -115,7 +122,9 @@ def _texts(scenarios: object) -> list[str | Scenario] | None:
     if isinstance(scenarios, list | tuple) and scenarios and all(isinstance(s, str | Scenario) for s in scenarios):
         return list(scenarios)
     if isinstance(scenarios, list | tuple) and not scenarios:
-        return []
+        raise Misuse(
+            "no scenario and no images are given", hint="`fashion-mnist-2k+fog:severity=3`, or (images, labels)"
+        )
     return None
 
 
@@ -124,6 +133,8 @@ def _endings(changes: str | Sequence[str]) -> list[str]:
     for change in given:
         if not isinstance(change, str):
             raise Misuse(f"a change is a text such as `pgd-linf:radius=8/255`, got {type(change).__name__}")
+    if not given:
+        raise Misuse("no change is given", hint='the images as they are: changes=[""], or leave `changes` out')
     return Patterns().texts(given)
 
 

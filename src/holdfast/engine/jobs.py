@@ -23,7 +23,7 @@ from holdfast.core.labels import LabelMap, LabelMapChoice, is_labelled
 from holdfast.core.refs import Ref, Run, Scenario
 from holdfast.core.registry import LARGEST, registry
 from holdfast.core.types import Change, Classifier, Cost, Dataset, DatasetCard, Flag, ModelCard
-from holdfast.core.values import number_text, shortened
+from holdfast.core.values import number_or_none, number_text, shortened, whole_or_none
 from holdfast.datasets.own_size import sized_for
 from holdfast.engine.behaviour import (
     GradientCheck,
@@ -37,6 +37,7 @@ from holdfast.engine.behaviour import (
 )
 from holdfast.engine.compatible import fits
 from holdfast.engine.fast_versions import FastVersions
+from holdfast.engine.file_contents import Contents
 from holdfast.engine.flags import radius_flags
 from holdfast.engine.measure import MeasureSettings
 from holdfast.engine.order import chosen_samples
@@ -68,15 +69,18 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         if self.logits not in ("", EVERY):
-            raise unknown("choice of logits", self.logits, [EVERY])
+            raise unknown("choice of logits", str(self.logits), [EVERY])
+        for name in ("seed", "samples", "batch_size"):  # numpy's whole numbers are none that a footer can hold
+            object.__setattr__(self, name, whole_or_none(getattr(self, name), name))
         if self.batch_size is not None and not 1 <= self.batch_size <= MOST_WIDTH:
             raise Misuse(f"--batch-size is 1 or more, and at most {MOST_WIDTH:,}, got {self.batch_size}")
         if not -LARGEST <= self.seed <= LARGEST:
             raise Misuse(f"--seed is a whole number of at most 64 bits, got {shortened(str(self.seed))}")
         if self.speed not in get_args(Speed):
-            raise unknown("speed", self.speed, get_args(Speed))
+            raise unknown("speed", str(self.speed), get_args(Speed))
         if self.samples is not None and not 1 <= self.samples <= LARGEST:
             raise Misuse(f"--samples is 1 or more, got {shortened(str(self.samples))}")
+        object.__setattr__(self, "precision", number_or_none(self.precision, "precision"))
         if self.precision is not None and not 0 < self.precision < 0.5:
             raise Misuse(f"--precision is a half-width between 0 and 50 %, got {100 * self.precision:g} %")
 
@@ -143,6 +147,7 @@ class ModelLoader:
         self.device, self.store, self.note = device, store, note
         self.behaviours: dict[tuple[str, ...], tuple[str, Probe]] = {}
         self.files: dict[Path, str] = {}
+        self.contents = Contents(store, note)
         self.cards: dict[tuple[str, str], ModelCard] | None = None
         self.datasets: dict[str, Dataset] = dict(data or {})
         self.loaded: tuple[Ref, Classifier] | None = None
@@ -200,6 +205,7 @@ class ModelLoader:
             _refuse_without_labels(scenario, options)
         answers, heads = dataset.card.answers, classifier.card.classes
         classifier = self.answering(classifier, dataset)
+        data, files = self.contents.of(dataset, scenario.dataset.plain)
         run = Run(
             model=ref,
             scenario=scenario,
@@ -207,7 +213,7 @@ class ModelLoader:
             samples=options.samples if options.samples is None or options.samples < len(dataset.ids) else None,
             precision=options.precision,
             weights=classifier.card.weights,
-            data=dataset.card.fingerprint,
+            data=data,
             answers=getattr(classifier, "label_map", ""),
             logits=options.logits if classifier.card.classes > ALL_LOGITS else "",
         )
@@ -221,7 +227,7 @@ class ModelLoader:
         if not isinstance(classifier, RecordedModel):
             self.gradients.refuse(classifier, dataset, changes)
         file = None if not isinstance(model, Ref) else self.weights_file(model)
-        notes = {} if file is None else {WEIGHTS_FILE: file}
+        notes = files | ({} if file is None else {WEIGHTS_FILE: file})
         if isinstance(answers, LabelMapChoice):
             notes["answers"] = answers.of(heads).words
         return Job(run, classifier, dataset, changes, self.logits, notes, probe)
@@ -241,20 +247,20 @@ class ModelLoader:
         if self.store is None or (self.loaded is not None and self.loaded[0] == ref):
             return None
         file = self.weights_file(ref)
-        if file is None:
+        if file is None or is_code(ref, file):
             return None
         if self.cards is None:
             self.cards = {
                 (footer.model_full, footer.facts[WEIGHTS_FILE]): footer.card
                 for footer in self.store.footers().values()
-                if WEIGHTS_FILE in footer.facts and not footer.answers
+                if WEIGHTS_FILE in footer.facts and not footer.answers and not footer.probe
             }
         card = self.cards.get((ref.full, file))
         return None if card is None else RecordedModel(card)
 
     def _behaving(self, run: Run, model: Classifier, dataset: Dataset) -> tuple[Run, Probe]:
         """The run under the name of the model's behaviour, where it can change without its weights."""
-        if not is_code(run.model, run.weights):
+        if not is_code(run.model, run.weights, None if isinstance(model, RecordedModel) else model):
             return run, ()
         key = (str(id(model)), run.weights, run.data, run.scenario.dataset.key, run.answers)
         if key not in self.behaviours:

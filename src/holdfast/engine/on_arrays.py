@@ -14,14 +14,19 @@ from torch import Tensor, nn
 from holdfast.attacks.success import is_wrong
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.intervals import wilson
+from holdfast.core.labels import no_labels
 from holdfast.core.noise import Noise
 from holdfast.core.refs import Ref, parse_ref
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch, Change, Changed, Classifier, DatasetCard, ModelCard, Score
+from holdfast.core.values import shortened
 from holdfast.datasets.from_python import as_floats, class_numbers, image_array
 from holdfast.datasets.in_memory import Pixels, numbered
+from holdfast.engine.behaviour import refuse_without_gradients
+from holdfast.engine.compatible import fits
 from holdfast.engine.device import Width, full_precision
 from holdfast.engine.inputs import as_classifier
+from holdfast.engine.jobs import RunOptions, as_holdfast_error
 from holdfast.engine.measure import final_logits
 from holdfast.models.classifier import TorchClassifier, borrowed, device_of, prepared
 
@@ -70,10 +75,12 @@ def attack(
     which comes back as it came. Every draw depends on `seed` and the id of an image, by default its position: the
     result does not depend on `batch_size`.
     """
-    bound = _bound("attack", ref)
-    given = image_array(images)
+    bound, options = _bound("attack", ref), RunOptions(seed, batch_size=batch_size)
+    given, images = image_array(images), _one_array(images)
     classifier = _classifier(model, given.pixels.shape[1:])
     device = device_of(classifier) or torch.device("cpu")
+    card = _card(given.pixels)
+    fits(classifier.card, card, no_labels(1))
     numbers = class_numbers(labels, len(given.pixels))
     if len(numbers) and numbers.max() >= classifier.card.classes:
         raise Misuse(
@@ -83,11 +90,22 @@ def attack(
     pixels, answers = _tensor(given.pixels, images).to(device), torch.from_numpy(numbers).to(device)
     batch = Batch(pixels, answers, _ids(ids, len(pixels)))
     with full_precision(), borrowed([classifier]):
-        width = Width(batch_size) if batch_size else Width.for_model(classifier, _card(pixels), device)
-        result = width.recovering(lambda value: _changed(classifier, bound, batch, seed, value), lambda _: None)
-        logits = final_logits(classifier, result.images, width.value)
-    if result.reasons:
-        position, reason = next(iter(result.reasons.items()))
+        change: Change = registry.build(bound)
+        if len(pixels):
+            refuse_without_gradients(classifier, pixels[:1], [(bound, change)])
+        width = Width(options.batch_size) if options.batch_size else Width.for_model(classifier, card, device)
+        try:
+            result = width.recovering(
+                lambda value: _changed(classifier, bound, batch, options.seed, value), lambda _: None
+            )
+            logits = final_logits(classifier, result.images, width.value)
+        except Exception as error:
+            raise as_holdfast_error(error) from error
+    reasons = dict(result.reasons)
+    for i in (~logits.isfinite().all(dim=1)).nonzero().flatten().tolist():
+        reasons.setdefault(i, f"the logits of `{classifier.card.name}` are not finite")
+    if reasons:
+        position, reason = min(reasons.items())
         raise HoldfastError(f"image {position}: {reason}")
     zero = torch.zeros(len(pixels), device=device)
     passes = [zero if count is None else count for count in (result.forwards, result.backwards)]
@@ -102,11 +120,12 @@ def corrupt(images: Array, ref: str, *, seed: int = 0, ids: Sequence[str] | None
 
     The result is float32 in [0, 1]. Every draw depends on `seed` and the id of an image, by default its position.
     """
-    bound, given = _bound("corruption", ref), image_array(images)
+    bound, options = _bound("corruption", ref), RunOptions(seed)
+    given, images = image_array(images), _one_array(images)
     pixels = _tensor(given.pixels, images)
     names, labels = _ids(ids, len(pixels)), torch.zeros(len(pixels), dtype=torch.long, device=pixels.device)
     parts = [
-        _changed(_Unused(), bound, Batch(pixels[some], labels[some], names[some]), seed, AT_ONCE).images
+        _changed(_Unused(), bound, Batch(pixels[some], labels[some], names[some]), options.seed, AT_ONCE).images
         for some in (slice(start, start + AT_ONCE) for start in range(0, len(pixels), AT_ONCE))
     ]
     made = torch.cat(parts) if parts else pixels
@@ -118,6 +137,9 @@ def _bound(kind: str, ref: str) -> Ref:
     if not isinstance(ref, str):
         raise Misuse(f"the {kind} is a text such as `pgd-linf:radius=8/255`, got {type(ref).__name__}")
     other = "corruption" if kind == "attack" else "attack"
+    if "{" in ref:
+        hint = "braces stand for several: call it for each, or holdfast.evaluate(net, (images, labels), changes=…)"
+        raise Misuse(f"`{shortened(ref)}` is more than one {kind}", hint=hint)
     name = parse_ref(ref).name
     if name in registry.entries(other):
         call = "holdfast.corrupt(images, …)" if kind == "attack" else "holdfast.attack(net, images, labels, …)"
@@ -158,7 +180,14 @@ def _laid_out(images: Tensor, channels_last: bool, like: object) -> Tensor:
     return images.squeeze(1) if np.ndim(like) == 3 else images.permute(0, 2, 3, 1)  # type: ignore[arg-type]
 
 
-def _card(pixels: Tensor) -> DatasetCard:
+def _one_array(images: Array) -> Array:
+    """A list of tensors as one, so that tensors come back; anything else as it is."""
+    if isinstance(images, list | tuple) and all(isinstance(each, Tensor) for each in images):
+        return torch.stack(tuple(images))
+    return images
+
+
+def _card(pixels: Pixels) -> DatasetCard:
     return DatasetCard(
         name="arrays", classes=(), channels=pixels.shape[1], size=(pixels.shape[2], pixels.shape[3]), fingerprint=""
     )

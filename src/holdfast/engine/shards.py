@@ -17,7 +17,7 @@ from torch import Tensor
 
 from holdfast.core.errors import HoldfastError, NotRead
 from holdfast.core.refs import Ref
-from holdfast.core.types import Dataset, Images
+from holdfast.core.types import Dataset, Images, bytes_of_file
 
 AHEAD = 2
 
@@ -135,6 +135,9 @@ class ImageCache:
             self.kept[key] = images
             self.held += size
         return images
+
+    def file_bytes(self, position: int) -> bytes:
+        return bytes_of_file(self.dataset, position)
 
 
 class LogitCache:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,6 +17,8 @@ from holdfast.core.types import Score
 from holdfast.metrics.means import DRAWS, mean_of_values
 from holdfast.metrics.multi_attack import CLEAN, Strength
 from holdfast.store.rows import Rows
+
+RADII = ("radii", "radius")  # parameters of an attack that say how far it searches
 
 
 class RadiusCurve(NamedTuple):
@@ -47,7 +50,7 @@ def radius_curve(rows: Rows, radii: Sequence[float] | None = None, *, resamples:
 def searched_radius(rows: Rows) -> float | None:
     """The largest radius up to which the run's attack looked; None where its parameters set no limit, as for `fmn`."""
     for change in reversed(rows.footer.changes):
-        for name in ("radii", "radius"):
+        for name in RADII:
             numbers = [float(number) for number in np.atleast_1d(change.args.get(name) or ()) if _is_number(number)]
             if change.kind == "attack" and numbers:
                 return max(numbers) if math.isfinite(max(numbers)) else None
@@ -135,12 +138,26 @@ class AreaUnderRadiusCurve:
         return radius_curve(rows, [end]).area
 
     def remark(self, runs: Sequence[Rows]) -> str:
-        """What to know before areas of these runs are compared: nothing where all end at one radius."""
-        ends = sorted({end for rows in runs if (end := searched_radius(rows)) is not None})
-        if self.radius is not None or len(ends) < 2:
-            return ""
-        listed = ", ".join(f"{end:g}" for end in ends)
-        return f"the runs were searched up to different radii ({listed}): compare them with `radius={ends[0]:g}`"
+        """What to know before areas of these runs are compared: nothing where those of one threat end at one radius."""
+        ends_by_axis: dict[str, set[float]] = defaultdict(set)
+        for rows in () if self.radius is not None else runs:
+            end = searched_radius(rows)
+            if end is not None and not np.isnan(rows.floats("radius")).all():
+                ends_by_axis[_apart_from_radii(rows)].add(end)
+        for ends in map(sorted, ends_by_axis.values()):
+            if len(ends) > 1:
+                listed = ", ".join(f"{end:g}" for end in ends)
+                return (
+                    f"the runs were searched up to different radii ({listed}): compare them with `radius={ends[0]:g}`"
+                )
+        return ""
+
+
+def _apart_from_radii(rows: Rows) -> str:
+    """The scenario of a run without its radii: runs that have it in common were searched along one axis."""
+    footer = rows.footer
+    changes = [(change.name, {k: v for k, v in change.args.items() if k not in RADII}) for change in footer.changes]
+    return f"{footer.dataset} {changes}"
 
 
 def _area(smallest: NDArray[np.float64], largest: float, resamples: int) -> Score:

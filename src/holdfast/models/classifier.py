@@ -6,17 +6,18 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple, TypeGuard, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from holdfast.core.errors import HoldfastError, Misuse
-from holdfast.core.refs import Ref
+from holdfast.core.refs import Ref, printable_name
 from holdfast.core.registry import registry
 from holdfast.core.types import Classifier, FastVersion, ModelCard
 
+MOST_LETTERS = 300  # of a module's name, which may be that of an experiment
 Numbers = None | tuple[float, ...]
 PROBE_SHAPES = tuple((channels, size) for size in (32, 28, 224, 64, 96, 299) for channels in (3, 1))
 
@@ -39,8 +40,8 @@ class TorchClassifier(nn.Module):
         super().__init__()
         self.net = net
         self.card = card
-        self.was_training = any(module.training for module in net.modules())
-        self.training = net.training
+        self.was_training = any(map(in_training_mode, net.modules()))
+        self.training = in_training_mode(net)
 
     @property
     def cannot_take(self) -> str | None:
@@ -52,15 +53,20 @@ class TorchClassifier(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         if images.requires_grad and self.cannot_take:
             raise HoldfastError(self.cannot_take, hint="use an attack that only looks at logits, such as Square")
-        if self.live and any(part.training for part in self.net.modules()):
+        if self.live and any(map(in_training_mode, self.net.modules())):
             with modes_kept(self.net):
                 self.net.eval()
                 return self._logits(images)
         return self._logits(images)
 
     def _logits(self, images: Tensor) -> Tensor:
-        logits: Tensor = self.net(images)
-        return logits
+        """The logits in float32; the network gets images of its own, which it may write into."""
+        logits = self.net(images.clone())
+        if not isinstance(logits, Tensor) or logits.is_complex():
+            return cast(Tensor, logits)  # named by whoever asked
+        if logits.ndim == 1 and len(images) == 1:  # `squeeze` takes the batch of one too
+            logits = logits[None]
+        return logits.float()
 
 
 class Normalised(nn.Module):
@@ -75,7 +81,7 @@ class Normalised(nn.Module):
         self.size = size
         self.register_buffer("mean", torch.tensor(mean, dtype=torch.float32).reshape(1, -1, 1, 1))
         self.register_buffer("std", torch.tensor(std, dtype=torch.float32).reshape(1, -1, 1, 1))
-        self.training = net.training
+        self.training = in_training_mode(net)
 
     def forward(self, images: Tensor) -> Tensor:
         if self.size is not None:
@@ -115,6 +121,12 @@ def normalised(
 def weights_digest(module: nn.Module) -> str:
     """sha256 over the sorted state dict: name, type, shape and bytes of every tensor; the device does not matter."""
     state = module.state_dict()
+    empty = next((name for name, tensor in state.items() if isinstance(tensor, Tensor) and tensor.is_meta), None)
+    if empty is not None:
+        raise HoldfastError(
+            f"the weights of the {type(module).__name__} have no values: `{empty}` is on the meta device",
+            hint="load them first: net.to_empty(device='cpu'), then net.load_state_dict(…)",
+        )
     total = hashlib.sha256()
     for name in sorted(state):
         tensor = state[name]
@@ -122,6 +134,17 @@ def weights_digest(module: nn.Module) -> str:
             total.update(f"{name}\0{tensor.dtype}\0{tuple(tensor.shape)}\0".encode())
             total.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return total.hexdigest()
+
+
+@contextmanager
+def float32_by_default() -> Iterator[None]:
+    """New tensors are float32, whatever type the caller works in."""
+    kind = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(kind)
 
 
 def device_of(module: object) -> torch.device | None:
@@ -159,12 +182,18 @@ def _restore(net: nn.Module, device: torch.device | None, flags: Sequence[bool])
 def modes_kept(module: object) -> Iterator[None]:
     """Every part is in its own mode again afterwards, whatever happens inside."""
     parts = list(module.modules()) if isinstance(module, nn.Module) else []
-    modes = [part.training for part in parts]
+    modes = [in_training_mode(part) for part in parts]
     try:
         yield
     finally:
         for part, mode in zip(parts, modes, strict=True):
-            part.training = mode
+            if in_training_mode(part) != mode:
+                part.training = mode
+
+
+def in_training_mode(part: nn.Module) -> bool:
+    """Whether a part is in training mode; a frozen script has no mode."""
+    return bool(getattr(part, "training", False))
 
 
 class Outputs(NamedTuple):
@@ -177,7 +206,8 @@ class Outputs(NamedTuple):
 def load(model: str | Ref, *, device: str | torch.device | None = None) -> TorchClassifier:
     """The classifier a text stands for, in evaluation mode, frozen, its card complete."""
     ref = registry.bind("model", model) if isinstance(model, str) else model
-    built = registry.build(ref)
+    with float32_by_default():
+        built = registry.build(ref)
     if not is_classifier(built):
         raise HoldfastError(
             f"the model source `{ref.name}` made a {type(built).__name__}, which is no classifier",
@@ -209,6 +239,7 @@ def wrap(
     """
     if not isinstance(net, nn.Module):
         raise Misuse(f"a model is a torch module, got {type(net).__name__}", hint="put the function into an nn.Module")
+    printable_name(name, most=MOST_LETTERS)
     if device is not None:
         net.to(device)
     classifier = described(
@@ -260,6 +291,9 @@ def described(
     """The network behind its preprocessing with a first card; unknown facts are found by a forward pass."""
     if channels is None and mean is not None and len(mean) > 1:
         channels = len(mean)
+    if mean is not None and channels is not None and len(mean) not in (1, channels):
+        hint = "one number for each channel, or one for all"
+        raise Misuse(f"`{name}` takes {channels} channels, `mean` has {len(mean)} numbers", hint=hint)
     whole = normalised(net, mean, std, size)
     if classes is None or channels is None:
         outputs = _probed(whole, name=name, channels=channels, size=size, shape=shape)
@@ -280,11 +314,11 @@ def _probed(
     shapes = [(c, side, side) for c, side in squares] if shape is None else [shape]
     trouble: list[str] = []
     for tried in dict.fromkeys(shapes):
-        images = torch.full((2, *tried), 0.5, device=device_of(net))
+        images = torch.full((2, *tried), 0.5, device=device_of(net), dtype=torch.float32)
         try:
             with modes_kept(net), torch.no_grad():
                 logits = net.eval()(images)
-        except Exception as error:  # noqa: BLE001 - a network may raise anything on a shape it does not take
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a network may raise anything on a shape it does not take
             trouble.append(f"{'x'.join(map(str, tried))}: {str(error).splitlines()[0] if str(error) else error!r}")
             continue
         if not isinstance(logits, Tensor) or logits.ndim != 2:

@@ -36,6 +36,7 @@ LEAST_COSINE = 0.9  # of the compiled version's gradients with those of the unco
 LEAST_AGREEMENT = 0.9  # of predictions with the model itself, on real images
 SCALES = tuple(2.0**power for power in range(14, -13, -2))  # of the largest entry of a sample's gradient at the logits
 HEADROOM = 2.0**4  # how much larger gradients may grow during an attack than on the images the scale was chosen on
+COMPILED = ", compiled"  # in the words of a version that is
 LAYERS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 
 
@@ -141,7 +142,7 @@ class FastModel(FastVersion):
             self.compiled[len(images), gradients] = compiled
             self.lengths.forget(len(images))
             self.replays = None
-            self.words = self.words.removesuffix(", compiled") + ", compiled"
+            self.words = self.words.removesuffix(COMPILED) + COMPILED
 
     def _is_unlike(self, compiled: Function, images: Tensor, gradients: bool) -> bool:
         known, gradient = asked(self._uncompiled, images, gradients=gradients, scale=self.scale)

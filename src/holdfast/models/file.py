@@ -11,7 +11,7 @@ from holdfast.core.types import Classifier
 from holdfast.models.classifier import Numbers, TorchClassifier, described, normalised, weights_digest
 from holdfast.models.header import SavedModel, read_card
 from holdfast.models.weights import architecture as built
-from holdfast.models.weights import fit_weights, read_state
+from holdfast.models.weights import fit_weights, read_state, tensors_of
 
 
 @register("model", "file")
@@ -43,8 +43,9 @@ def file_model(
     network = built(architecture, classes=classes)
     if None not in (classes, network.number("classes")) and classes != network.number("classes"):
         raise Misuse(f"`{architecture}` has {network.number('classes')} classes, and classes={classes} is asked for")
+    own = tensors_of(network.net, state, what=f"`{path}`")
     classifier = described(
-        fit_weights(network.net, state, what=f"`{path}`"),
+        fit_weights(network.net, own, what=f"`{path}`"),
         name=file.stem,
         classes=classes or network.number("classes"),
         channels=network.number("channels"),

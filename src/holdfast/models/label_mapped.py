@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from holdfast.core.labels import LabelMap
 from holdfast.core.refs import digest
 from holdfast.core.types import Classifier, FastVersion, fast_version_of
-from holdfast.models.classifier import TorchClassifier, at_side, device_of, normalised
+from holdfast.models.classifier import TorchClassifier, at_side, device_of, in_training_mode, normalised
 
 BELOW = 10.0  # logits between the lowest real logit and that of a class that the model does not know
 
@@ -23,7 +23,7 @@ def with_label_map(model: Classifier, label_map: LabelMap, *, side: int | None =
     layer = LabelMapLayer(label_map).to(device_of(model) or torch.device("cpu"))
     inner = model.net if side is None else normalised(model.net, None, None, side).to(layer.members.device)
     net = inner if label_map.is_whole else nn.Sequential(inner, layer)
-    net.training = inner.training = model.net.training
+    net.training = inner.training = in_training_mode(model.net)
     mapped = TorchClassifier(net, replace(model.card, classes=label_map.classes))
     mapped.was_training = model.was_training
     mapped.live = model.live

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.core.rounding import percent
+from holdfast.models.classifier import in_training_mode
 from holdfast.models.subject import ProbeResult, Subject
 
 SAME = 1e-5  # relative; float32 sums in another order (atomics on a GPU) stay below it
@@ -271,7 +272,7 @@ def is_training(classifier: object) -> bool:
 def training_parts(classifier: object) -> list[str]:
     """The parts that are in training mode, by name."""
     parts = classifier.named_modules() if isinstance(classifier, nn.Module) else ()
-    return [name or "the model itself" for name, part in parts if part.training]
+    return [name or "the model itself" for name, part in parts if in_training_mode(part)]
 
 
 def _held(classifier: object) -> dict[str, object]:

@@ -22,6 +22,7 @@ from holdfast.models.classifier import Numbers, described
 from holdfast.models.header import damaged
 
 WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"  # torch.load then refuses pickled code, whatever its caller asked for
+PROGRAMS = ("archive_format", "serialized_exported_program.json")  # torch 2.8 and later, and before
 COMPILED = "data/aotinductor/"
 OBJECTS = ("data/constants/custom_obj_", "data/constants/opaque_obj_")
 Shape = tuple[int | None, ...]  # None: any length
@@ -43,6 +44,11 @@ def pt2_model(
     """
     file = _existing(path, "exported program")
     _refuse_objects(file)
+    with zipfile.ZipFile(file) as archive:
+        is_program = any(name.endswith(PROGRAMS) for name in archive.namelist())
+    if not is_program:
+        hint = "torch.export.save writes them; weights alone are read by file:PATH,architecture=…"
+        raise HoldfastError(f"`{path}` is no exported program", hint=hint)
     try:
         with _weights_only(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch speaks of its own internals

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import sys
+import warnings
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from torch import nn
 
-from holdfast.core.errors import HoldfastError, Misuse, did_you_mean
+from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse, did_you_mean
 from holdfast.core.registry import register
 from holdfast.core.types import Classifier
 from holdfast.models.classifier import Numbers, described, is_classifier
@@ -55,7 +57,9 @@ def _imported(name: str) -> ModuleType:
         sys.path.insert(0, here)
     importlib.invalidate_caches()
     try:
-        return importlib.import_module(name)
+        module = importlib.import_module(name)
+        _warn_of_edits(Path(here))
+        return module
     except ModuleNotFoundError as error:
         if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
             raise HoldfastError(
@@ -68,6 +72,32 @@ def _imported(name: str) -> ModuleType:
         raise HoldfastError(
             f"importing `{name}` failed: {type(error).__name__}: {error}", hint=f"try: python -c 'import {name}'"
         ) from error
+
+
+SEEN: dict[str, tuple[object, str]] = {}  # module → its spec, new with every import, and the digest of its file then
+
+
+def _warn_of_edits(folder: Path) -> None:
+    """Warns where a module of this folder was edited after Python had imported it: the model is the one of before."""
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str) or not Path(file).is_relative_to(folder) or "site-packages" in file:
+            continue
+        try:
+            now = hashlib.sha256(Path(file).read_bytes()).hexdigest()
+        except OSError:
+            continue
+        spec = getattr(module, "__spec__", None)
+        if name not in SEEN or SEEN[name][0] is not spec:
+            SEEN[name] = spec, now
+        elif SEEN[name][1] != now:
+            SEEN[name] = spec, now
+            warnings.warn(
+                f"{Path(file).name} was edited after Python had imported it: the model is that of the file as it was; "
+                f"start anew, or importlib.reload({name})",
+                HoldfastWarning,
+                stacklevel=2,
+            )
 
 
 def _attribute(module: ModuleType, name: str) -> Any:

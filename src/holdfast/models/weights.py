@@ -105,6 +105,34 @@ def fit_weights(net: nn.Module, state: State, *, what: str) -> nn.Module:
     return net
 
 
+def tensors_of(net: nn.Module, state: State, *, what: str) -> State:
+    """The tensors of a network alone, where a file holds others beside them, as those of a loss.
+
+    A file that holds the network twice, such as once with averaged weights, does not say which is meant.
+    """
+    own = net.state_dict()
+    if all(name in own for name in state):
+        return state
+    some = min(own, default="")
+    prefixes = [name.removesuffix(some) for name in state if some and name.endswith(some)]
+    needed = [name for name in own if not name.endswith("num_batches_tracked")]
+    whole = [
+        prefix
+        for prefix in prefixes
+        if all((tensor := state.get(prefix + name)) is not None and tensor.shape == own[name].shape for name in needed)
+    ]
+    if len(whole) > 1:
+        raise HoldfastError(
+            f"{what} holds the weights of this network {len(whole)} times: "
+            + ", ".join(f"`{prefix}{some}`" for prefix in whole[:SHOWN]),
+            hint="save those that you mean alone, best as safetensors",
+        )
+    if whole in ([], [""]):
+        return state
+    (prefix,) = whole
+    return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
+
+
 def _read_safetensors(path: Path) -> State:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -139,8 +167,14 @@ def _read_torch(path: Path) -> Any:
 def _state_in(content: Any, path: Path) -> State:
     if isinstance(content, Mapping):
         for inside in (content, *(content[name] for name in NESTED if name in content)):
-            if isinstance(inside, Mapping) and inside and all(isinstance(value, Tensor) for value in inside.values()):
+            if _is_state(inside):
                 return {str(name): value for name, value in inside.items()}
+        states = {str(name): part for name, part in content.items() if _is_state(part)}
+        if len(states) == 1:  # under a name of its own, such as `ema`
+            return {str(name): value for name, value in next(iter(states.values())).items()}
+        if states:
+            hint = "save the one that you mean alone, best as safetensors"
+            raise HoldfastError(f"`{path}` holds several state dicts: {', '.join(list(states)[:5])}", hint=hint)
     content_text = (
         f"the keys {', '.join(map(str, list(content)[:5]))}" if isinstance(content, Mapping) else type(content).__name__
     )
@@ -150,8 +184,12 @@ def _state_in(content: Any, path: Path) -> State:
     )
 
 
+def _is_state(thing: Any) -> bool:
+    return isinstance(thing, Mapping) and bool(thing) and all(isinstance(value, Tensor) for value in thing.values())
+
+
 def _unprefixed(state: State) -> State:
-    for prefix in PREFIXES:
-        if state and all(name.startswith(prefix) for name in state):
-            state = {name.removeprefix(prefix): tensor for name, tensor in state.items()}
+    """Without what wrappers put before every name, in whichever order they were put around the network."""
+    while prefix := next((each for each in PREFIXES if state and all(name.startswith(each) for name in state)), None):
+        state = {name.removeprefix(prefix): tensor for name, tensor in state.items()}
     return state

@@ -89,9 +89,11 @@ def csv_text(records: Sequence[Mapping[str, object]]) -> str:
 
 
 def plain_cell(value: object) -> object:
-    """A text that a spreadsheet would take for a formula, behind an apostrophe; numbers and other texts as they are."""
+    """A text that a spreadsheet would take for a formula, behind an apostrophe; what else there is as it is."""
     if isinstance(value, list | dict):
         value = json_text(value)
+    if isinstance(value, float):
+        return value + 0.0  # -0.0 is 0.0
     if not isinstance(value, str):
         return value
     text = value.replace("\r\n", "\n").replace("\r", "\n")  # a carriage return is not quoted, and would end the line

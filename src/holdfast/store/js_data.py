@@ -10,7 +10,17 @@ MOST_DEPTH = 100
 CONSTANTS = {"true": True, "false": False, "null": None, "undefined": None}
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0", "\n": ""}
 SPACE = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
-ASSIGNED = re.compile(r"(?:export\s+default|(?:export\s+)?(?:var|let|const)\s+[\w$]+\s*=|module\.exports\s*=)")
+STRICT = re.compile(r"(?:'use strict'|\"use strict\")\s*;?")
+ASSIGNED = re.compile(
+    r"export\s+default\b|(?:(?:export\s+)?(?:var|let|const)\s+)?[A-Za-z_$][\w$]*(?:\.[\w$]+)*\s*=(?!=)"
+)
+# the value once more under a name, as modules do: no data of its own
+EXPORTED = re.compile(
+    r";|(?:if\s*\([^()]*\)\s*\{?\s*)?"
+    r"(?:export\s+default\s+[\w$]+|export\s*\{[\w$\s,]*\}"
+    r"|(?:module\.)?exports(?:\.[\w$]+)?\s*=\s*(?:[A-Za-z_$][\w$]*|\{[\w$\s,]*\}))"
+    r"\s*;?\s*\}?"
+)
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 WORD = re.compile(r"[A-Za-z_$][\w$]*")
 TEXT = re.compile(r"'((?:[^'\\\n]|\\.)*)'|\"((?:[^\"\\\n]|\\.)*)\"|`((?:[^`\\$]|\\.)*)`", re.DOTALL)
@@ -18,7 +28,7 @@ ESCAPE = re.compile(r"\\(?:u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|x([0-9a-fA-
 
 
 def js_data(text: str) -> object:
-    """The one value that a file assigns or exports: objects, lists, texts, numbers, fractions such as 8/255."""
+    """The one value that a file assigns or exports: objects, lists, texts, numbers, products of them such as 8/255."""
     reader = _Reader(text)
     value = reader.assigned()
     reader.end()
@@ -32,30 +42,31 @@ class _Reader:
         self.text, self.at, self.depth = text, 0, 0
 
     def assigned(self) -> object:
-        self._space()
-        match = ASSIGNED.match(self.text, self.at)
-        self.at = match.end() if match else self.at
+        for before in (STRICT, ASSIGNED):
+            self._space()
+            match = before.match(self.text, self.at)
+            self.at = match.end() if match else self.at
         return self.value()
 
     def end(self) -> None:
-        while self._next() == ";":
-            self.at += 1
+        self._space()
+        while match := EXPORTED.match(self.text, self.at):
+            self.at = match.end()
+            self._space()
         if self.at < len(self.text):
             raise self._wrong("more than one value")
 
     def value(self) -> object:
         sign = self._next()
         if sign in ("{", "["):
-            self.depth += 1
-            if self.depth > MOST_DEPTH:
-                raise self._wrong(f"more than {MOST_DEPTH} brackets inside each other")
+            self._deeper()
             value = self._object() if sign == "{" else self._list()
             self.depth -= 1
             return value
         if sign in ("'", '"', "`"):
             return self._string()
-        if match := NUMBER.match(self.text, self.at):
-            return self._number(match)
+        if sign == "(" or NUMBER.match(self.text, self.at):
+            return self._product()
         match = WORD.match(self.text, self.at)
         if match is None or match[0] not in CONSTANTS:
             raise self._wrong("a value expected")
@@ -87,11 +98,14 @@ class _Reader:
     def _key(self) -> str:
         if self._next() in ("'", '"'):
             return self._string()
-        match = WORD.match(self.text, self.at) or NUMBER.match(self.text, self.at)
+        if match := WORD.match(self.text, self.at):
+            self.at = match.end()
+            return match[0]
+        match = NUMBER.match(self.text, self.at)
         if match is None:
             raise self._wrong("a name expected")
         self.at = match.end()
-        return match[0]
+        return repr(float(match[0])).removesuffix(".0")
 
     def _string(self) -> str:
         match = TEXT.match(self.text, self.at)
@@ -101,18 +115,36 @@ class _Reader:
         text = ESCAPE.sub(_unescaped, next(part for part in match.groups() if part is not None))
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # pairs of \u make one character
 
-    def _number(self, match: re.Match[str]) -> float | int:
-        self.at = match.end()
-        number = _plain_number(match[0])
-        if self._next() != "/":
+    def _product(self) -> float | int:
+        number = self._factor()
+        while (sign := self._next()) in ("*", "/"):
+            self.at += 1
+            self._space()
+            start, factor = self.at, self._factor()
+            if sign == "/" and not factor:
+                self.at = start
+                raise self._wrong("a number other than 0 expected below the line of a fraction")
+            number = number * factor if sign == "*" else number / factor
+        return number
+
+    def _factor(self) -> float | int:
+        if self._next() == "(":
+            self._deeper()
+            self.at += 1
+            number = self._product()
+            self._take(")")
+            self.depth -= 1
             return number
-        self.at += 1
-        self._space()
-        below = NUMBER.match(self.text, self.at)
-        if below is None or not float(below[0]):
-            raise self._wrong("a number other than 0 expected below the line of a fraction")
-        self.at = below.end()
-        return number / float(below[0])
+        match = NUMBER.match(self.text, self.at)
+        if match is None:
+            raise self._wrong("a number expected")
+        self.at = match.end()
+        return _plain_number(match[0])
+
+    def _deeper(self) -> None:
+        self.depth += 1
+        if self.depth > MOST_DEPTH:
+            raise self._wrong(f"more than {MOST_DEPTH} brackets inside each other")
 
     def _next(self) -> str:
         self._space()

@@ -97,10 +97,10 @@ def predict_accuracy(
     for, closer where models lie off the line. `same_samples`: the shifted images are the reference images, in order.
 
     The interval holds what the line says and what follows where errors go together under the shift as they do without
-    it, by each of the measures of `dependence.joints`, half the range of these; chance is what samples drawn again move
-    and the scatter of pairs about the line. Both together reach as the root of their squares, about the middle. Refused
-    where agreement is not on a line, for fewer than five models, and for models that share nearly all errors. A shift
-    that makes errors depend on each other in a new way is not seen by it.
+    it, by the measures of `dependence.joints`, half the range of these; chance is what samples drawn again move and the
+    scatter of pairs about the line. Both together reach as the root of their squares, about the middle. Refused where
+    agreement is not on a line, for fewer than five models, and for models that share nearly all errors. A shift that
+    makes errors depend on each other in a new way is not seen by it.
     """
     reference, shifted = np.asarray(reference, dtype=np.float64), np.asarray(shifted, dtype=np.float64)
     _check(models, reference, labels, shifted, method, same_samples=same_samples)

@@ -88,30 +88,39 @@ def accuracies_if_kept(pairs: Pairs, agreement: Floats, start: Floats) -> Floats
 
 
 def joints(pairs: Pairs) -> list[Joint]:
-    """How often a pair errs together and errs alike under the shift, given how often each errs: four assumptions."""
+    """How often a pair errs together and errs alike under the shift, given how often each errs: three assumptions.
+
+    Each keeps another measure of how much errors overlap beyond chance: κ, their share of the largest overlap beyond
+    chance that is possible, their share of the better model's errors. With the first two the share of the better
+    model's errors stays that the other makes too, with the same answer; with the last that of common errors.
+    """
     wrong, other = pairs.wrong, pairs.other_wrong
     least = np.maximum(np.minimum(wrong, other), EDGE)
     by_chance = np.maximum(wrong * (1 - other) + other * (1 - wrong), EDGE)
-    kappa = 2 * (pairs.both - wrong * other) / by_chance
-    overlap = pairs.both / least
+    beyond = pairs.both - wrong * other
+    kappa = 2 * beyond / by_chance
+    of_possible = beyond / np.maximum(least - wrong * other, EDGE)
+    of_least = beyond / least
     alike = pairs.alike / np.maximum(pairs.both, EDGE)
     alike_of_least = pairs.alike / least
-    beyond = (pairs.both - wrong * other) / least
+
+    def both(e: Floats, f: Floats, more: Floats) -> Floats:
+        """A share of samples on which both can err: as by chance, and more."""
+        return np.clip(e * f + more, np.maximum(e + f - 1, 0), np.minimum(e, f))
 
     def kept_kappa(e: Floats, f: Floats) -> Floats:
-        return np.clip(e * f + kappa * (e * (1 - f) + f * (1 - e)) / 2, np.maximum(e + f - 1, 0), np.minimum(e, f))
+        return both(e, f, kappa * (e * (1 - f) + f * (1 - e)) / 2)
 
-    def kept_overlap(e: Floats, f: Floats) -> Floats:
-        return np.maximum(overlap * np.minimum(e, f), np.maximum(e + f - 1, 0))
+    def kept_of_possible(e: Floats, f: Floats) -> Floats:
+        return both(e, f, of_possible * (np.minimum(e, f) - e * f))
 
-    def kept_beyond(e: Floats, f: Floats) -> Floats:
-        return np.clip(e * f + beyond * np.minimum(e, f), np.maximum(e + f - 1, 0), np.minimum(e, f))
+    def kept_of_least(e: Floats, f: Floats) -> Floats:
+        return both(e, f, of_least * np.minimum(e, f))
 
     return [
-        lambda e, f: kept_kappa(e, f) * (1 + alike),
-        lambda e, f: kept_overlap(e, f) * (1 + alike),
-        lambda e, f: kept_beyond(e, f) * (1 + alike),
         lambda e, f: kept_kappa(e, f) + alike_of_least * np.minimum(e, f),
+        lambda e, f: kept_of_possible(e, f) + alike_of_least * np.minimum(e, f),
+        lambda e, f: kept_of_least(e, f) * (1 + alike),
     ]
 
 

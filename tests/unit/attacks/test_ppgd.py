@@ -226,3 +226,16 @@ def test_numbers_that_mean_nothing_are_refused() -> None:
     for wrong in ({"radius": -0.1}, {"steps": 0}, {"restarts": 0}):
         with pytest.raises(Misuse):
             ppgd(**wrong)
+
+
+def test_a_sample_that_is_there_twice_has_the_passes_of_both() -> None:
+    noise = Noise.of(0, ("a", "b")).take(torch.tensor([1, 0, 1, 1]))
+    counts = lpips_ball.PassCounts(noise)
+    images = batch().images[:4]
+    ball = LpipsBall(network_for("self", model(), images), counts=counts)
+    scene = scene_of(ball, images, torch.full((4,), 0.1), noise, torch.zeros(4, dtype=torch.int64))  # one pass each
+    ball.note(scene.take(torch.tensor([0, 1, 3])).props, forwards=2, backwards=1)
+    b = noise.keys == noise.keys[0]
+    assert int(counts.forwards[b].sum()) == 3 + 2 * 2
+    assert int(counts.backwards[b].sum()) == 2
+    assert int(counts.forwards[~b].sum()) == 1 + 2

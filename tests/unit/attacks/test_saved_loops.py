@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 
 from holdfast.attacks import saved_loops
 from holdfast.attacks.attack import Attack
+from holdfast.attacks.recipes.sweep import Sweep
 from holdfast.attacks.saved_loops import SavedLoops, saving
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
@@ -69,10 +71,23 @@ def run(model: TorchClassifier, attack: Attack, *, rounds: int | None, data: byt
     "text", [pytest.param(text, marks=[pytest.mark.slow] * text.startswith("autoattack")) for text in ATTACKS]
 )
 def test_kills_change_nothing(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    attack = registry.build(registry.bind("attack", text))
+    assert isinstance(attack, Attack)
+    check_kills(attack, monkeypatch)
+
+
+def test_kills_change_nothing_where_attacks_are_made_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    radii = ",".join(repr(0.002 * level) for level in range(1, 9))
+    sweep = registry.build(registry.bind("attack", f"sweep:attack=(pgd-linf:steps=5),radii=[{radii}]"))
+    assert isinstance(sweep, Sweep)
+    check_kills(replace(sweep, filled=60), monkeypatch)
+
+
+def check_kills(attack: Attack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kills it again and again, and compares what it ends with."""
     monkeypatch.setattr(saved_loops, "EVERY", 0.0)
     monkeypatch.setattr(saved_loops, "COST", 0.0)
-    model, attack = curved(), registry.build(registry.bind("attack", text))
-    assert isinstance(attack, Attack)
+    model = curved()
     batch = batch_of(model)
     whole: Changed = attack(model, batch, Noise.of(0, batch.ids), width=16)
     data, made, kills = None, None, 0

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from holdfast.attacks.recipes.sweep import Sweep, _splits, depth
+from holdfast.attacks.recipes.level_search import depth, splits
+from holdfast.attacks.recipes.sweep import Sweep
 from holdfast.core.errors import Misuse
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
@@ -66,6 +67,11 @@ def test_a_sample_that_is_wrong_already_has_threshold_zero(case: tuple[TorchClas
     changed = swept(f"sweep:attack=(fgsm),radii={grid(RADII)}", model, Batch(batch.images, labels, batch.ids))
     assert changed.radius[:7].tolist() == [0.0] * 7
     assert bool((changed.radius[7:] > 0).all())
+    everyone = swept(
+        f"sweep:attack=(fgsm),radii={grid(RADII)}", model, Batch(batch.images, 1 - batch.labels, batch.ids)
+    )
+    assert everyone.radius.tolist() == [0.0] * 80
+    assert everyone.forwards.tolist() == [1] * 80
 
 
 def test_an_exhaustive_sweep_agrees_and_reports_where_it_would_not(case: tuple[TorchClassifier, Batch]) -> None:
@@ -109,8 +115,8 @@ def test_results_do_not_depend_on_the_width(case: tuple[TorchClassifier, Batch])
 
 @pytest.mark.parametrize("most", [2, 3, 8, 21])
 def test_a_search_always_ends_and_costs_less_than_halving(most: int) -> None:
-    splits = _splits(most)
-    assert all(0 < splits[n] < n for n in range(2, most + 1))
+    tree = splits(most)
+    assert all(0 < tree[n] < n for n in range(2, most + 1))
     assert depth(most) < most
 
     def mean_cost(split: Callable[[int], int], n: int) -> float:
@@ -119,7 +125,7 @@ def test_a_search_always_ends_and_costs_less_than_halving(most: int) -> None:
         j = split(n)
         return j / n * (0.2 + mean_cost(split, j)) + (n - j) / n * (1 + mean_cost(split, n - j))
 
-    assert mean_cost(lambda n: splits[n], most) <= mean_cost(lambda n: n // 2, most)
+    assert mean_cost(lambda n: tree[n], most) <= mean_cost(lambda n: n // 2, most)
 
 
 @pytest.mark.parametrize(

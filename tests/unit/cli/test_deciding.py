@@ -124,8 +124,39 @@ def test_compare_exits_1_where_the_first_is_worse(run: Answers, made: Callable[.
     assert "not judged, since new was not measured under them: e" in err
     assert out.startswith("| scenario | new | main |")
     assert run("compare", "main", "new", "--fail-if-worse")[0] == 0
-    assert run("compare", "new", "main", "--fail-if-worse", "--scenario", "e")[0] != 0
+    code, _, err = run("compare", "new", "main", "--fail-if-worse", "--scenario", "e")
+    assert (code, "not measured under e" in err) == (2, True)
     assert run("compare", "new", "main")[0] == 0
+
+
+def test_what_was_not_judged_does_not_pass(run: Answers, made: Callable[..., Rows]) -> None:
+    store = Store("holdfast-store")
+    for model in ("new", "main"):
+        store.add_rows(made(model, "d", 70))
+    store.add_rows(made("main", "e", 70))
+    for words in ([], ["--json"], ["--markdown"]):
+        code, _, err = run("compare", "new", "main", "--fail-if-worse", *words)
+        assert (code, "`new` was not measured under e, so nothing can be said" in err) == (2, True)
+    assert run("compare", "new", "main", "--fail-if-worse", "--scenario", "d")[0] == 0
+    assert run("compare", "main", "new", "--fail-if-worse")[0] == 0  # what is new under the first alone is no loss
+
+
+def test_an_error_is_no_verdict(
+    run: Answers, made: Callable[..., Rows], rows_for: Callable[..., Rows], footer_for: Callable[..., Footer]
+) -> None:
+    """Exit 1 says too low or worse: what cannot be decided ends with 2."""
+    store = Store("holdfast-store")
+    store.add_rows(made("new", "d", 70))
+    others = [f"x{i}" for i in range(100)]
+    store.add_rows(rows_for([True] * 100, ids=others, footer=footer_for("main", "d", population=100)))
+    code, _, err = run("compare", "new", "main", "--fail-if-worse")
+    assert (code, "share no samples" in err) == (2, True)
+    assert run("compare", "new", "main")[0] == 1
+    Path("file").write_text("")
+    for words in (("compare", "new", "new", "--fail-if-worse"), ("scores", "--fail-under", "1%")):
+        for path in (".", "file/j.xml"):
+            code, _, err = run(*words, "--junit", path)
+            assert (code, path.split("/")[0] in err) == (2, True), err
 
 
 def net() -> nn.Module:
@@ -142,6 +173,17 @@ def test_assertions_for_tests() -> None:
         holdfast.testing.assert_robust(net(), (images, labels), attack, at_least=0.9)
     with pytest.raises(Misuse, match="a share"):
         holdfast.testing.assert_robust(net(), (images, labels), at_least=40)
+    with pytest.raises(Misuse, match="a share"):
+        holdfast.testing.assert_robust(net(), (images, labels), at_least=None)  # type: ignore[arg-type]
+    for changes in ([], ()):  # nothing measured is nothing shown
+        with pytest.raises(Misuse, match="no change is given"):
+            holdfast.testing.assert_robust(net(), (images, labels), changes, at_least=0.9)
+        with pytest.raises(Misuse, match="no change is given"):
+            holdfast.testing.assert_not_worse(net(), net(), (images, labels), changes)
+        with pytest.raises(Misuse, match="no scenario and no images"):
+            holdfast.testing.assert_robust(net(), changes, "", at_least=0.9)
+    with pytest.raises(Misuse, match="a suite is a name"):
+        holdfast.benchmark(net(), None, dataset=(images, labels))  # type: ignore[arg-type]
     other = net()
     with torch.no_grad():
         other[1].weight.mul_(-1)

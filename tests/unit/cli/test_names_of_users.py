@@ -105,6 +105,14 @@ def test_names_do_not_hide_what_holdfast_has(here: Path) -> None:
         registry.bind("model", "mine:size=3")
     with pytest.raises(Misuse, match="is a model that holdfast has"):
         registry.bind("model", "file")
+    for ref in ("mine", "other"):
+        (here / "holdfast.toml").write_text(f"[models]\nmine = '{ref}'\nother = 'fashion-noise'")
+        with pytest.raises(Misuse, match=f"`mine` of holdfast.toml stands for `{ref}`, which is a name too"):
+            registry.bind("model", "mine")
+    (here / "holdfast.toml").write_text("[datasets]\nfoggy = 'fashion-mnist-2k+fog:severity=2'")
+    with pytest.raises(Misuse, match=r"`foggy` of holdfast.toml must be a dataset alone"):
+        registry.bind("dataset", "foggy")
+    (here / "holdfast.toml").write_text("\ufeff[models]\nmine = 'fashion-noise'", encoding="utf-8")
     with pytest.raises(Misuse, match="no model named `min`") as caught:
         registry.bind("model", "min")
     assert "mine" in str(caught.value.hint)

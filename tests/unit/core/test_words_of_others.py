@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,12 +38,49 @@ def test_parameters_of_other_libraries(text: str, ours: str) -> None:
         ("AutoAttack", "autoattack-linf"),
         ("LinfPGD", "pgd-linf"),
         ("PGDL2", "pgd-l2"),
+        ("pgd:norm=Linf", "pgd-linf"),
+        ("autoattack:norm=L2", "autoattack-l2"),
+        ("apgd-ce", "apgd-ce-linf"),
+        ("cw", "cw-linf"),
     ],
 )
 def test_attacks_of_other_libraries(text: str, ours: str) -> None:
-    with pytest.raises(Misuse, match="no corruption or attack named") as caught:
-        registry.bind_change(text)
-    assert ours in str(caught.value.hint)
+    for bind in (registry.bind_change, lambda name: registry.bind("attack", name)):
+        with pytest.raises(Misuse, match=r"no (corruption or )?attack named") as caught:
+            bind(text)
+        assert ours in str(caught.value.hint)
+        assert "ppgd" not in str(caught.value.hint)
+
+
+def test_the_norm_is_part_of_the_name() -> None:
+    for word in ("norm", "ord", "p"):
+        with pytest.raises(Misuse, match="has no parameter") as caught:
+            registry.bind("attack", f"pgd-linf:{word}=2")
+        assert "the norm is part of an attack's name" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "hint"),
+    [
+        ("model", "best.pt", "file:best.pt,architecture="),
+        ("model", "./runs/best.ckpt", "file:./runs/best.ckpt,"),
+        ("model", "/tmp/w.safetensors", "file:/tmp/w.safetensors`"),
+        ("model", "net.onnx", "onnx:net.onnx"),
+        ("model", "net.pt2", "pt2:net.pt2"),
+        ("dataset", "val.csv", "csv:val.csv"),
+        ("dataset", "x.npz", "arrays:x.npz"),
+        ("dataset", "birds", "folder:birds,size=224"),
+        ("dataset", "./birds", "folder:./birds,size=224"),
+    ],
+)
+def test_a_path_is_answered_with_the_source_that_reads_it(
+    kind: str, name: str, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("birds").mkdir()
+    with pytest.raises(Misuse, match=f"no {kind} named") as caught:
+        registry.bind(kind, name)
+    assert hint in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(

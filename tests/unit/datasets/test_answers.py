@@ -16,7 +16,7 @@ from holdfast.core.labels import OTHER
 from holdfast.core.registry import registry
 from holdfast.datasets import load
 from holdfast.datasets.imagenet_classes import names
-from holdfast.datasets.label_maps import map_labels, spelled_alike
+from holdfast.datasets.label_maps import map_labels, numbered_labels, spelled_alike
 
 WNIDS = ("n02123045", "n02099712")  # 281 tabby, 208 Labrador retriever
 
@@ -179,3 +179,14 @@ def test_a_label_of_many_digits_in_a_shard_is_a_word(tmp_path: Path) -> None:
             info.size = len(content)
             tar.addfile(info, io.BytesIO(content))
     assert load(f"webdataset:{tmp_path / 'x.tar'}").card.classes == ("9" * 5000,)
+
+
+@pytest.mark.parametrize("label", [1.5, float("nan"), [1], {"label": 1}, None])
+def test_a_label_that_is_no_class_number_is_refused(label: object) -> None:
+    with pytest.raises(HoldfastError, match="is no class number"):
+        numbered_labels([0, label], "x")  # type: ignore[list-item]
+
+
+def test_whole_numbers_of_any_kind_are_labels() -> None:
+    labels, classes = numbered_labels([0, 2.0, np.int32(1)], "x")  # type: ignore[list-item]
+    assert (labels.tolist(), classes) == ([0, 2, 1], ("0", "1", "2"))

@@ -17,11 +17,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from holdfast.core.errors import HoldfastError, Misuse, NotRead
+from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse, NotRead
 from holdfast.core.types import Dataset
 from holdfast.core.values import value_text
 from holdfast.datasets import load
 from holdfast.datasets.folder import folder
+from holdfast.datasets.image_files import Framing, NotAnImage, decode
 
 RANDOM = np.random.default_rng(0)
 
@@ -247,3 +248,35 @@ def test_a_folder_where_nothing_can_be_read_says_so(tmp_path: Path) -> None:
 def test_framings_that_cannot_be_are_misuse(birds: Path, size: int | None, resize: int | None) -> None:
     with pytest.raises(Misuse, match="size"):
         folder(str(birds), size=size, resize=resize)
+
+
+def test_images_that_are_left_out_are_told(birds: Path) -> None:
+    before = len(load(f"folder:{birds},size=8").ids)
+    owl = birds / "owl"
+    (owl / "further" / "down").mkdir(parents=True)
+    for name in ("notes.txt", ".hidden.gif", ".DS_Store"):
+        (owl / name).write_text("x")
+    assert len(load(f"folder:{birds},size=8").ids) == before
+    for name in ("further/down/1.png", "scan.TIFF"):
+        (owl / name).write_bytes(b"x")
+    with pytest.warns(HoldfastWarning, match="holds 2 images that are left out") as told:
+        assert len(load(f"folder:{birds},size=8").ids) == before
+    assert len(told) == 1
+
+
+def test_a_link_to_nothing_is_named(birds: Path) -> None:
+    owl = birds / "owl"
+    (owl / "gone.png").symlink_to("/nowhere/gone.png")
+    for ref in (f"folder:{birds},size=8", f"folder:{birds},size=8,labels=none"):
+        with pytest.raises(HoldfastError, match=r"gone\.png is a link that leads to no file"):
+            load(ref)
+
+
+def test_why_bytes_are_no_image_is_said_the_same_each_time() -> None:
+    """An address in memory would give the rows of two runs two digests."""
+    reasons = set()
+    for content in (b"", b"no image", b"", b"no image"):
+        with pytest.raises(NotAnImage) as caught:
+            decode(io.BytesIO(content), Framing(3))
+        reasons.add(str(caught.value))
+    assert reasons == {"cannot be read: cannot identify image file"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -58,13 +59,37 @@ def test_columns_root_numbers_and_answers(images: Path) -> None:
         ("path,label\npics/0.png,\n", "line 2 of .* has no label"),
         ("path,label\npics/0.png\n", "line 2 of .* has fewer columns"),
         ("path,label\n", "lists no images"),
+        ("path,label\n,1\n", "line 2 of .* has no path"),
+        ("path,label\npics/0.png,0\n./pics/../pics/0.png,1\n", "lists `pics/0.png` twice"),
+        ("path;label\npics/0.png;1\n", "part them by commas"),
+        ("path,label\npics/0.png,0.0\npics/1.png,3.0\n", "`0.0` of .* is a number, but no class number"),
+        ("path,label\npics/0.png,-1\npics/1.png,3\n", "`-1` of .* is a number, but no class number"),
+        ("path,label\npics/0.png,1e1\npics/1.png,3\n", "`1e1` of .* is a number, but no class number"),
         ("", "no column"),
     ],
 )
 def test_what_is_wrong_with_a_csv_file_is_said(images: Path, text: str, problem: str) -> None:
     (images / "val.csv").write_text(text)
-    with pytest.raises(HoldfastError, match=problem):
+    with pytest.raises(HoldfastError) as caught:
         load(f"csv:{images / 'val.csv'}")
+    assert re.search(problem, str(caught.value))
+
+
+def test_a_name_of_two_classes_labels_nothing(images: Path) -> None:
+    (images / "names.txt").write_text("owl\ncrane\ncrane\n")
+    (images / "val.csv").write_text("path,label\npics/0.png,owl\npics/1.png,owl\n")
+    ref = f"csv:{images / 'val.csv'},classes={images / 'names.txt'}"
+    assert load(ref).labels.tolist() == [0, 0]
+    (images / "val.csv").write_text("path,label\npics/0.png,owl\npics/1.png,crane\n")
+    with pytest.raises(HoldfastError, match=r"`crane` of .* is the name of several classes"):
+        load(ref)
+    (images / "val.csv").write_text("path,label\npics/0.png,0\npics/1.png,2\n")
+    assert load(ref).labels.tolist() == [0, 2]
+
+
+def test_words_among_numbers_are_class_names(images: Path) -> None:
+    (images / "val.csv").write_text("path,label\npics/0.png,30.5\npics/1.png,stop\n")
+    assert load(f"csv:{images / 'val.csv'}").card.classes == ("30.5", "stop")
 
 
 def saved(folder: Path, levels: list[int], **state: object) -> None:

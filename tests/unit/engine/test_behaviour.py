@@ -201,3 +201,32 @@ def test_boards_and_comparisons_take_the_latest_behaviour(store: Store) -> None:
     assert now is not None
     assert [line.footer.key for line in lines(store)][-1] == now.footer.key
     assert measured(store).table.column(DATA)[0] == pytest.approx(float(now.correct.mean()))
+
+
+def test_a_change_that_touches_one_image_in_six_is_another_behaviour(store: Store) -> None:
+    class Few(nn.Module):
+        """Answers otherwise for some pictures."""
+
+        def __init__(self, sign: float) -> None:
+            super().__init__()
+            self.net, self.sign = net(), sign
+
+        def forward(self, images: Tensor) -> Tensor:
+            logits = self.net(images)
+            light, is_black = images.mean((1, 2, 3)), (images == 0).flatten(1).any(1)
+            chosen = is_black & (light > 0.44) & (light < 0.54)
+            return torch.where(chosen[:, None], self.sign * logits, logits)
+
+    first = run(wrap(Few(1.0), name="mine", classes=10, channels=1), store)
+    other = run(wrap(Few(-1.0), name="mine", classes=10, channels=1), store)
+    assert other.fresh
+    assert (first.rows.predictions != other.rows.predictions).mean() < 1 / 6  # type: ignore[union-attr]
+
+
+def test_a_probe_of_fewer_images_is_compared_as_far_as_it_goes() -> None:
+    model, images = load("fashion-standard"), torch.rand(40, 1, 28, 28)
+    whole = behaviour_probe(model, images)
+    former = whole[: 1 + 16 * 4]
+    assert alike(whole, former)
+    assert not alike(whole, (*former[:-1], former[-1] + 9))
+    assert not alike(whole, whole[:20])

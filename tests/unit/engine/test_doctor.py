@@ -43,6 +43,10 @@ def test_a_suite_of_bundled_data_runs_whole_and_one_without_data_says_what_it_wa
     assert whole.seconds is not None
     assert whole.seconds > 0
     assert whole.model == "fashion-at-linf"
+    (timed,) = whole.timed
+    assert timed.name == whole.model
+    assert timed.forwards > timed.gradients > 0, "a pass with gradients takes longer"
+    assert none.timed == ()
     assert (none.state, none.can, none.seconds) == ("not", 0, None)
     assert "holdfast data get cifar10" in none.absent["cifar10"]
 

@@ -109,3 +109,11 @@ def test_grey_images_come_in_plain_order(store: Store, scenario: str) -> None:
     net = wrap(Viewing(1), name="viewing", classes=10, channels=1)
     (outcome,) = evaluate(net, f"fashion-mnist-2k{scenario}", store=store, samples=20, watcher=Watcher())
     assert outcome.rows is not None, outcome.error
+
+
+def test_a_pipe_named_like_an_image_is_no_image(birds: Path, store: Store) -> None:
+    """Opening it waits for ever."""
+    import os
+
+    os.mkfifo(birds / "class0" / "pipe.png")
+    assert run(birds, store).error is None

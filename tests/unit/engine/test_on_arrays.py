@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -118,3 +119,60 @@ def test_what_cannot_be_attacked_is_said() -> None:
         holdfast.corrupt(images, "fog:severity=1", ids=["a"] * 20)
     with pytest.raises(Misuse, match="a module, a classifier or the ref"):
         holdfast.attack(3, images, labels, ATTACK)  # type: ignore[arg-type]
+
+
+def test_a_list_of_tensors_gives_tensors() -> None:
+    images, labels = data()
+    tensors = torch.as_tensor(images)
+    assert isinstance(holdfast.corrupt(list(tensors), "fog:severity=2"), torch.Tensor)
+    made, plain = (holdfast.attack(net(), given, labels, ATTACK) for given in (list(tensors), tensors))
+    assert torch.equal(made.images, plain.images)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"batch_size": 0}, "--batch-size is 1 or more"),
+        ({"batch_size": -1}, "--batch-size is 1 or more"),
+        ({"batch_size": 2.5}, "--batch-size is a whole number"),
+        ({"seed": 1.5}, "--seed is a whole number"),
+        ({"seed": "a"}, "--seed is a whole number"),
+        ({"ref": "pgd-linf:radius={1/255,2/255}"}, "more than one attack"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(options: dict[str, Any], problem: str) -> None:
+    images, labels = data()
+    with pytest.raises(Misuse, match=problem):
+        holdfast.attack(net(), images, labels, **{"ref": ATTACK, **options})
+
+
+class Cut(nn.Module):
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return images.flatten(1)[:, :4].detach()
+
+
+class Failing(nn.Module):
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        if len(images) > 2:
+            raise ValueError("two at most")
+        return images.flatten(1)[:, :4]
+
+
+class NotANumber(nn.Module):
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return images.flatten(1)[:, :4] * torch.nan
+
+
+@pytest.mark.parametrize(
+    ("model", "problem"),
+    [
+        (Cut(), "gives no gradients, which"),
+        (Failing(), "ValueError: two at most"),
+        (NotANumber(), "image 0: the logits of `NotANumber` are not finite"),
+        ("cifar10-standard-r20", "takes 3 channels, the images of `arrays` have 1"),
+    ],
+)
+def test_a_model_that_cannot_be_attacked_is_an_error_of_ours(model: Any, problem: str) -> None:
+    images, labels = data()
+    with pytest.raises(HoldfastError, match=problem):
+        holdfast.attack(model, images, np.asarray(labels) % 4, ATTACK)

@@ -160,6 +160,20 @@ def test_a_strong_and_faster_version_is_used_and_the_footer_says_so(deciding: An
     assert isinstance(fast, Same)
     assert "the model itself" in words
     assert "100.0 % of float32's gain" in words
+    assert "; 1,000 gradients a second at first, float32 100;" in words, "the pace of either"
+
+
+def test_the_footer_says_what_was_compiled_while_the_job_ran() -> None:
+    loader, fast = ModelLoader(torch.device("cpu")), Same(curved())
+    scenario = registry.scenario("fashion-mnist-2k+pgd-linf")
+    job = loader.job(registry.bind("model", "fashion-standard"), scenario, RunOptions(samples=20))
+    job.notes["gradients"] = "the model itself, tried: well; every success confirmed in float32"
+    loader.fast.note_compiled(job, fast)
+    assert job.footer.facts["gradients"].startswith("the model itself, tried")
+    fast.words += ", compiled"
+    for _ in range(2):
+        loader.fast.note_compiled(job, fast)
+        assert job.footer.facts["gradients"].startswith("the model itself, compiled, tried: well;")
 
 
 def test_a_weaker_version_is_not_used_and_the_footer_says_why(deciding: Any) -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, TensorDataset
 
 import holdfast
 from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse
@@ -65,6 +65,9 @@ def measured(given: object, folder: Path, **more: Any) -> OutcomeList:
         pytest.param(lambda x, y: Pictures("arrays"), id="uint8 arrays"),
         pytest.param(lambda x, y: list(zip(x, y, strict=True)), id="a list of samples"),
         pytest.param(lambda x, y: ([Image.fromarray(i.permute(1, 2, 0).numpy()) for i in x], y), id="a list of PIL"),
+        pytest.param(lambda x, y: [[x[:9], y[:9]], [x[9:], y[9:]]], id="two batches as a loader gives them"),
+        pytest.param(lambda x, y: ((x[:9], y[:9]), (x[9:], y[9:])), id="a pair of batches"),
+        pytest.param(lambda x, y: (x, y.numpy().astype(object)), id="whole numbers as objects"),
     ],
 )
 def test_every_way_to_hold_the_same_images_is_the_same_data(given: Any) -> None:
@@ -93,6 +96,70 @@ def test_a_loader_that_shuffles_is_the_same_data_each_time(tmp_path: Path) -> No
     ]
     assert [outcome.fresh for outcome in runs[0]] == [True, True]
     assert [outcome.fresh for outcome in runs[1]] == [False, False]
+
+
+def test_two_samples_are_a_dataset_of_two_and_a_pair_of_lists_a_pair() -> None:
+    images, labels = data(2)
+    pair = read_samples((images, labels))
+    one, other = zip(images, labels.tolist(), strict=True)
+    for given in ([one, other], [list(one), list(other)], (one, other), (list(images), labels.tolist())):
+        assert read_samples(given).ids == pair.ids
+        assert read_samples(given).labels.tolist() == labels.tolist()
+    assert read_samples((tuple(images), tuple(labels.tolist()))).ids == pair.ids
+
+
+def test_a_sampler_of_batches_that_shuffles_is_the_same_data_each_time() -> None:
+    images, labels = data()
+    known = TensorDataset(images.float() / 255, labels)
+    loaders = [DataLoader(known, batch_sampler=BatchSampler(RandomSampler(known), 5, False)) for _ in range(2)]
+    assert read_samples(loaders[0]).ids == read_samples(loaders[1]).ids
+
+
+def test_an_item_that_cannot_be_read_is_named() -> None:
+    class Broken(Pictures):
+        def __getitem__(self, index: int) -> Any:
+            if index == 3:
+                raise OSError("no such file: 3.png")
+            return super().__getitem__(index)
+
+    for given in (Broken(), DataLoader(Broken("arrays"), batch_size=1)):
+        with pytest.raises(HoldfastError, match=r"item 3 of the data cannot be read: OSError: no such file: 3.png"):
+            read_samples(given)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"seed": 1.5}, "--seed is a whole number"),
+        ({"seed": "a"}, "--seed is a whole number"),
+        ({"seed": None}, "--seed is a whole number"),
+        ({"samples": 2.5}, "--samples is a whole number"),
+        ({"samples": "10"}, "--samples is a whole number"),
+        ({"batch_size": 2.5}, "--batch-size is a whole number"),
+        ({"precision": "1%"}, "--precision is a number"),
+        ({"store": 3}, "a store is a folder"),
+        ({"name": 3}, "a name is a text"),
+        ({"name": ""}, "cannot be a name"),
+        ({"name": "two\nlines"}, "cannot be a name"),
+    ],
+)
+def test_options_of_another_kind_are_refused_before_anything_runs(
+    options: dict[str, Any], problem: str, tmp_path: Path
+) -> None:
+    with pytest.raises(Misuse, match=problem):
+        holdfast.evaluate(net(), data(), **{"store": str(tmp_path), **options})
+    assert not any(tmp_path.iterdir())
+
+
+def test_whole_numbers_of_numpy_and_paths_are_taken(tmp_path: Path) -> None:
+    one = holdfast.evaluate(net(), data(), store=tmp_path, seed=np.int64(3), samples=np.int32(8), pictures=0)
+    other = holdfast.evaluate(net(), data(), store=str(tmp_path), seed=3, samples=8, pictures=0)
+    assert [one[0].fresh, other[0].fresh] == [True, False]
+
+
+def test_a_module_that_is_given_twice_is_measured_once(tmp_path: Path) -> None:
+    module = net()
+    assert len(holdfast.evaluate([module, module], data(), store=tmp_path, pictures=0)) == 1
 
 
 def test_other_images_are_other_rows(tmp_path: Path) -> None:
@@ -131,6 +198,13 @@ X, Y = data(6)
         (DataLoader(TensorDataset(X)), "1 things", "collate_fn"),
         ([(X[0], 0), (X[0, :, :4], 1), (X[0], 1)], "item 1 has images of 3x4x8", "one size"),
         (([], []), "no images", None),
+        ((None, Y), "got NoneType", "images, labels"),
+        (("cifar10", Y), "got str", None),
+        ([X[0], X[1]], "is a Tensor, not", "Dataset"),
+        ((X.float() * float("nan"), Y), r"must lie in \[0, 1\]", "NaN"),
+        ([(Image.new("I;16", (8, 8), 9000), 0)], "mode I;16, not of 8 bits", "floats"),
+        (([Image.new("F", (8, 8), 0.5)], [0]), "mode F, not of 8 bits", None),
+        (([Image.new("I", (8, 8), 300)], [0]), "mode I, not of 8 bits", None),
         (42, "no labelled images in a int", "Dataset"),
     ],
 )

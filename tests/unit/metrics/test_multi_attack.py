@@ -190,6 +190,13 @@ def test_areas_of_runs_searched_to_different_radii_are_compared_up_to_one(
     assert "up to different radii (0.2, 0.4): compare them with `radius=0.2`" in AreaUnderRadiusCurve().remark(
         [near, far]
     )
+    along_l2 = footer_for(changes=(ChangeRecord("attack", "fmn-l2", 1, "fmn-l2", {"radius": 2.0}),))
+    other = rows_for([True, False], radii=np.array([1.0, 0.5], np.float32), footer=along_l2)
+    fixed = [
+        rows_for([True], footer=footer_for(changes=(ChangeRecord("attack", "pgd", 1, "pgd", {"radius": radius}),)))
+        for radius in (0.1, 0.2)
+    ]
+    assert AreaUnderRadiusCurve().remark([near, other, *fixed]) == "", "radii of another threat, and runs without radii"
     same = AreaUnderRadiusCurve(radius=0.2)
     assert same.remark([near, far]) == ""
     assert same(near).value == pytest.approx(same(far).value) == pytest.approx(0.75)  # type: ignore[union-attr]

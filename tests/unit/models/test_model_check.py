@@ -114,7 +114,6 @@ BROKEN: list[tuple[str, str, Callable[[nn.Module, Tensor], Any]]] = [
     ("wrong-outputs", "error", lambda net, x: net(x).sum(1)),
     ("wrong-outputs", "error", lambda net, x: (net(x), x)),
     ("non-finite-logits", "error", lambda net, x: net(x) / (x[:, :, :1, :1].flatten(1) > 0.2)),
-    ("writes-input", "error", writes),
     ("constant-logits", "error", lambda net, x: net(x * 0 + 0.5) + torch.arange(4.0)),
     ("probabilities", "warning", lambda net, x: net(x).softmax(1)),
     ("at-chance", "warning", lambda net, x: net(x).roll(1, 1)),
@@ -162,7 +161,7 @@ def test_each_fault_has_its_own_flag(
 
 
 def test_every_probe_has_a_model_that_triggers_it() -> None:
-    elsewhere = {"train-mode", "images-outside", "keeps-state", "one-class"}
+    elsewhere = {"train-mode", "images-outside", "keeps-state", "one-class", "writes-input"}
     assert {probe.__name__.replace("_", "-") for probe in PROBES} == {name for name, *_ in BROKEN} | elsewhere
 
 
@@ -280,6 +279,19 @@ def test_every_explanation_is_a_few_plain_sentences(images: Tensor, labels: Tens
             assert flag.level in ("note", "warning", "error")
             assert flag.explanation.endswith(".")
             assert 30 < len(flag.explanation) < 400
+
+
+def test_a_classifier_of_ones_own_that_writes_into_its_images_is_flagged(
+    brightest: nn.Module, images: Tensor, labels: Tensor
+) -> None:
+    """A network gets images of its own; other classifiers are called with those of the run."""
+
+    def writing(given: Tensor) -> Tensor:
+        return writes(brightest, given)
+
+    writing.card = classifier_of(brightest).card  # type: ignore[attr-defined]
+    assert of(check(writing, images, labels)) == {"writes-input": "error"}  # type: ignore[arg-type]
+    assert of(check(classifier_of(Around(brightest, writes)), images, labels)) == {}
 
 
 def test_a_model_that_writes_to_itself_is_flagged(images: Tensor, labels: Tensor, brightest: nn.Module) -> None:

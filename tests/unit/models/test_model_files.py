@@ -26,11 +26,14 @@ def net() -> nn.Module:
 ARCHITECTURE = "architecture=(small-cnn:width=2,classes=5)"
 
 
-@pytest.mark.parametrize("wrapping", ["plain", "state_dict", "model", "module.", "_orig_mod.", "safetensors", "legacy"])
+@pytest.mark.parametrize(
+    "wrapping",
+    ["plain", "state_dict", "model", "module.", "_orig_mod.", "model._orig_mod.", "ema", "safetensors", "legacy"],
+)
 def test_every_usual_layout_of_weights_loads(in_folder: Path, net: nn.Module, wrapping: str) -> None:
     state: dict[str, Tensor] = net.state_dict()
     content: object = state
-    if wrapping in ("state_dict", "model"):
+    if wrapping in ("state_dict", "model", "ema"):
         content = {"epoch": 3, wrapping: state}
     elif wrapping.endswith("."):
         content = {"state_dict": {wrapping + name: tensor for name, tensor in state.items()}}
@@ -147,3 +150,28 @@ def test_a_file_without_a_state_dict_says_what_it_holds(in_folder: Path) -> None
     torch.save({"epoch": 3, "optimiser": {"lr": 0.1}}, "w.pt")
     with pytest.raises(HoldfastError, match="holds no state dict, but the keys epoch, optimiser"):
         load(f"file:w.pt,{ARCHITECTURE}")
+
+
+def test_a_network_among_other_tensors_is_found(in_folder: Path, net: nn.Module) -> None:
+    """As Lightning saves a module that also holds a loss."""
+    state = {f"model.{name}": tensor for name, tensor in net.state_dict().items()}
+    torch.save({"state_dict": state | {"loss.weight": torch.ones(3)}}, "w.ckpt")
+    assert torch.equal(load(f"file:w.ckpt,{ARCHITECTURE}")(IMAGES), net(IMAGES))
+
+
+@pytest.mark.parametrize("prefixes", [("", "ema."), ("model.", "model_ema.")])
+def test_a_network_that_is_there_twice_is_no_guess(in_folder: Path, net: nn.Module, prefixes: tuple[str, str]) -> None:
+    state = {prefix + name: tensor for prefix in prefixes for name, tensor in net.state_dict().items()}
+    torch.save(state, "w.pt")
+    with pytest.raises(HoldfastError, match="holds the weights of this network 2 times") as caught:
+        load(f"file:w.pt,{ARCHITECTURE}")
+    assert all(f"`{prefix}" in caught.value.problem for prefix in prefixes)
+    torch.save({"averaged": net.state_dict(), "raw": net.state_dict()}, "w.pt")
+    with pytest.raises(HoldfastError, match="holds several state dicts: averaged, raw"):
+        load(f"file:w.pt,{ARCHITECTURE}")
+
+
+def test_a_mean_for_other_channels_is_refused(in_folder: Path, net: nn.Module) -> None:
+    torch.save(net.state_dict(), "w.pt")
+    with pytest.raises(Misuse, match="takes 1 channels, `mean` has 2 numbers"):
+        load(f"file:w.pt,{ARCHITECTURE},mean=[0.5,0.5],std=[1,1]")

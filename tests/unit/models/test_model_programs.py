@@ -142,7 +142,7 @@ def test_what_is_no_program_is_said_to_be_none(tmp_path: Path) -> None:
     torch.save(Net().state_dict(), tmp_path / "weights.pt")
     with pytest.raises(HoldfastError, match="damaged"):
         load(f"pt2:{tmp_path}/text.pt2")
-    with pytest.raises(HoldfastError, match=r"cannot load|damaged"):
+    with pytest.raises(HoldfastError, match="is no exported program"):
         load(f"pt2:{tmp_path}/weights.pt")
     with pytest.raises(HoldfastError, match="no TorchScript archive"):
         load(f"torchscript:{tmp_path}/weights.pt")

@@ -45,6 +45,38 @@ def test_what_json_has_not_is_read() -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "'use strict';\nvar accs = {a: 1};",
+        "accs = {a: 1}",
+        "window.accs = {a: 1};",
+        "module.exports.accs = {a: 1};",
+        "var accs = {a: 1}\nmodule.exports = accs;",
+        "const accs = {a: 1};\nexport default accs;",
+        "const accs = {a: 1};\nexport { accs };",
+        "const accs = {a: 1};\nif (typeof module !== 'undefined') module.exports = { accs };",
+    ],
+)
+def test_every_way_to_assign_one_value_is_read(text: str) -> None:
+    assert js_data(text) == {"a": 1}
+
+
+def test_products_and_quotients_of_numbers_are_numbers() -> None:
+    text = "var a = {b: (8/255), c: 100 * .25, d: 2 * (3 / 4) / 5, e: -1 / 2 / 2}"
+    assert js_data(text) == {"b": 8 / 255, "c": 25.0, "d": 0.3, "e": -0.25}
+
+
+def test_a_number_as_a_name_is_written_as_javascript_writes_it() -> None:
+    assert js_data("var a = {0.50: 1, .25: 2, 1.0: 3, 40: 4, 1e-3: 5}") == {
+        "0.5": 1,
+        "0.25": 2,
+        "1": 3,
+        "40": 4,
+        "0.001": 5,
+    }
+
+
+@pytest.mark.parametrize(
     ("text", "problem"),
     [
         ("var a = {'b': f(1)}", "a value expected"),
@@ -53,6 +85,10 @@ def test_what_json_has_not_is_read() -> None:
         ("var a = {'b': 'c}", "without an end"),
         ("var a = {'b' 1}", "`:` expected"),
         ("var a = [1 2]", "`,` expected"),
+        ("var a = [(1]", r"`\)` expected"),
+        ("var a = [2 * 'b']", "a number expected"),
+        ("var a = " + "(" * 100_000, "brackets"),
+        ("var a = {b: 1}; var c = {b: 2};", "more than one value"),
         ("[" * 100_000, "brackets"),
         ("var a = `${b}`", "without an end"),
         ("", "a value expected"),

@@ -43,6 +43,12 @@ class PassCounts:
     def rows(self, noise: Noise) -> Tensor:
         return self.order[torch.searchsorted(self.keys, noise.keys)]
 
+    def add(self, rows: Tensor, forwards: int, backwards: int) -> None:
+        """A sample may be there more than once, and each counts."""
+        for counts, passes in ((self.forwards, forwards), (self.backwards, backwards)):
+            if passes:
+                counts.index_add_(0, rows, torch.full_like(rows, passes))
+
 
 class Memory:
     """What the network saw last: asking about the same images again costs no pass."""
@@ -134,8 +140,7 @@ class LpipsBall(Threat):
     def note(self, props: Props, *, forwards: int = 0, backwards: int = 0) -> None:
         """Enters passes of these samples."""
         if self.counts is not None:
-            self.counts.forwards[props["row"]] += forwards
-            self.counts.backwards[props["row"]] += backwards
+            self.counts.add(props["row"], forwards, backwards)
 
     def project(self, scene: Scene, variable: Tensor) -> Tensor:
         """Newton steps on the distance, then halvings of the distance to the clean image for those still outside.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass, field, replace
 
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from holdfast.attacks.attack import Attack
 from holdfast.attacks.gradient import GradientAttack
+from holdfast.attacks.recipes.level_search import LevelResult, LevelSearch, depth, next_attacks
 from holdfast.attacks.shapes import parts_of, wide
 from holdfast.attacks.success import is_within, is_wrong
 from holdfast.core.errors import Misuse
@@ -18,17 +18,23 @@ from holdfast.core.noise import Noise
 from holdfast.core.registry import register, registry
 from holdfast.core.types import AttackResult, Batch, Classifier, Cost, ModelCard, added
 
-SUCCESS_COST = 0.2  # of a failed attack, which runs to its end; measured 0.05 to 0.3 over the attacks here
+GPU_SHARE = 4  # of a GPU's width, chosen by counts of passes (docs/benchmarks.md)
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep(Attack):
-    """An attack at every radius of a grid, ascending."""
+    """An attack at every radius of a grid, ascending.
+
+    `filled`: where fewer attacks are to be made at once, those that a search may ask for later make up the number: the
+    same result in fewer and longer batches. None: a share of the width on a GPU, where a short batch takes as long as a
+    longer one, and no such attacks on a CPU, where each costs its own time.
+    """
 
     attack: Attack
     radii: tuple[float, ...]
     exhaustive: bool = False
     warm: bool = False
+    filled: int | None = None
     radius: float = field(init=False, default=math.nan)
 
     @property
@@ -37,6 +43,7 @@ class Sweep(Attack):
 
     @property
     def cost(self) -> Cost:
+        """Of the search; attacks made ahead on a GPU come on top of it."""
         one = self.attack.cost
         attacks = 1 if self.is_minimal else len(self.radii) + depth(len(self.radii) + 1)
         if not self.exhaustive and not self.is_minimal:
@@ -65,7 +72,7 @@ class Sweep(Attack):
 
 
 class _Probes:
-    """A batch between two indices of the grid: not broken at `low`, broken at `high`.
+    """A batch, and for each sample the smallest index of the grid that is known to break it.
 
     Index 0 is no attack, 1 … m are the radii, m + 1 means none of them.
     """
@@ -78,7 +85,7 @@ class _Probes:
         for part in self._parts():
             clean[part] = self._wrong(batch.images[part], batch.labels[part])
         count = torch.zeros(len(batch), dtype=torch.int64, device=device)
-        self.low, self.high = count.clone(), torch.where(clean, 0, len(how.radii) + 1)
+        self.high = torch.where(clean, 0, len(how.radii) + 1)
         self.whole = AttackResult(
             batch.images.clone(),
             size=torch.zeros(len(batch), device=device),
@@ -90,26 +97,49 @@ class _Probes:
         self.reached = torch.ones(len(batch), device=device)
 
     def searched(self) -> AttackResult:
-        """Each sample's own search: attacks where it is not known yet, until low and high are neighbours."""
-        splits = torch.tensor(_splits(len(self.how.radii) + 1), device=self.grid.device)
-        while True:
-            open_ = (self.high - self.low > 1).nonzero().squeeze(1)
-            if not len(open_):
-                return self._finished()
-            level = self.low[open_] + splits[self.high[open_] - self.low[open_]]
-            result = self._attacked(open_, level)
-            # a success may be smaller than its radius: then it is known at a smaller one
-            needed = (~is_within(result.size[:, None], self.grid[None, 1:-1])).sum(1) + 1
-            reached = torch.minimum(needed, level)
-            self.high[open_] = torch.where(result.broken, torch.minimum(reached, self.high[open_]), self.high[open_])
-            self.low[open_] = torch.where(result.broken, self.low[open_], level)
+        """Each sample's own search, and where a batch has room, attacks that it may ask for later."""
+        right = (self.high > 0).nonzero().squeeze(1)
+        searches = {sample: LevelSearch(len(self.how.radii) + 1) for sample in right.tolist()}
+        filled, ahead = 0 if self.how.warm else self._filled(), 0
+        while attacks := next_attacks(searches, filled):
+            rows, level = torch.tensor(attacks, device=self.grid.device).unbind(dim=1)
+            result = self._attacked(rows, level)
+            ahead += len(attacks) - len({sample for sample, _ in attacks})
+            levels = torch.where(result.broken, self._needed(result).minimum(level), 0).tolist()
+            shown = zip(attacks, result.images, result.size.tolist(), levels, strict=True)
+            for row, ((sample, at), image, size, broken_at) in enumerate(shown):
+                searches[sample].results[at] = LevelResult(image, size, broken_at or None, result.reasons.get(row))
+            self._follow(searches)
+        if ahead:
+            self.whole.tallies["attacks made ahead"] = ahead
+        self.high[right] = torch.tensor([search.high for search in searches.values()]).to(self.high)
+        return self._finished()
+
+    def _filled(self) -> int:
+        if self.how.filled is not None:
+            return self.how.filled
+        return self.width // GPU_SHARE if self.grid.is_cuda else 0
+
+    def _follow(self, searches: dict[int, LevelSearch]) -> None:
+        """Goes on with every search as far as its attacks have been made, and keeps what it came upon last."""
+        shown: dict[int, LevelResult] = {}
+        for sample, search in searches.items():
+            for each in search.follow():
+                if each.reason is not None:
+                    self.whole.reasons[sample] = each.reason
+                if each.broken_at is not None or search.high > len(self.how.radii):
+                    shown[sample] = each
+        if shown:
+            rows = torch.tensor(list(shown), device=self.grid.device)
+            self.whole.images[rows] = torch.stack([each.image for each in shown.values()])
+            self.whole.size[rows] = torch.tensor([each.size for each in shown.values()], device=self.grid.device)
 
     def minimal(self) -> AttackResult:
         everyone = torch.arange(len(self.batch), device=self.grid.device)[self.high > 0]
         if len(everyone):
             result = self._attacked(everyone, torch.full_like(everyone, len(self.how.radii) + 1))
-            needed = (~is_within(result.size[:, None], self.grid[None, 1:-1])).sum(1) + 1
-            self.high[everyone] = torch.where(result.broken, needed, len(self.how.radii) + 1)
+            self._keep(everyone, result)
+            self.high[everyone] = torch.where(result.broken, self._needed(result), len(self.how.radii) + 1)
         return self._finished()
 
     def exhausted(self, searched: AttackResult) -> AttackResult:
@@ -119,6 +149,7 @@ class _Probes:
         for i in range(len(self.how.radii), 0, -1):
             if len(right):
                 result = self._attacked(right, torch.full_like(right, i), warm=False)
+                self._keep(right, result)
                 broken[right, i - 1] = result.broken
                 self.high[right] = torch.where(result.broken, i, self.high[right])
         whole = self._finished()
@@ -133,7 +164,7 @@ class _Probes:
         return whole
 
     def _attacked(self, rows: Tensor, level: Tensor, *, warm: bool | None = None) -> AttackResult:
-        """Attacks some samples, each at its level of the grid, and records images, passes and the last variables."""
+        """Attacks some samples, each at its level of the grid, and records passes and the last variables."""
         how, batch, whole = self.how, self.batch, self.whole
         part = batch.take(rows)
         warm = how.warm if warm is None else warm
@@ -145,9 +176,14 @@ class _Probes:
         for some in parts_of(claimed, self.width):
             result.broken[some] = self._wrong(result.images[some], part.labels[some])
         result.forwards[claimed] += 1
-        whole.forwards[rows] += result.forwards
-        whole.backwards[rows] += result.backwards
-        self._note(rows, level, result)
+        whole.forwards.index_add_(0, rows, result.forwards)  # a sample may be there at several levels
+        whole.backwards.index_add_(0, rows, result.backwards)
+        whole.facts |= result.facts
+        whole.tallies = added(whole.tallies, result.tallies)
+        if warm and result.variable is not None:
+            if self.last is None:
+                self.last = result.variable.new_zeros((len(batch), *result.variable.shape[1:]))
+            self.last[rows], self.reached[rows] = result.variable, self.grid[level]
         return result
 
     def _warm_start(self, rows: Tensor, level: Tensor) -> Tensor:
@@ -155,22 +191,17 @@ class _Probes:
         assert self.last is not None, "nothing to go on from"
         return self.last[rows] * wide(self.grid[level] / self.reached[rows], self.last)
 
-    def _note(self, rows: Tensor, level: Tensor, result: AttackResult) -> None:
-        """Keeps the image of the smallest success, or where there is none that of the largest radius so far."""
-        whole = self.whole
-        better = result.broken | ~whole.broken[rows]
+    def _needed(self, result: AttackResult) -> Tensor:
+        """The smallest index at which a success counts: it may be smaller than the radius it was allowed."""
+        return (~is_within(result.size[:, None], self.grid[None, 1:-1])).sum(1) + 1
+
+    def _keep(self, rows: Tensor, result: AttackResult) -> None:
+        """Keeps the images of successes, and those of samples that nothing has broken so far."""
+        better = result.broken | (self.high[rows] > len(self.how.radii))
         taken = rows[better]
-        whole.images[taken], whole.size[taken] = result.images[better], result.size[better]
-        whole.broken[rows] |= result.broken
-        if result.variable is not None:
-            if self.last is None:
-                self.last = result.variable.new_zeros((len(self.batch), *result.variable.shape[1:]))
-            self.last[rows] = result.variable
-            self.reached[rows] = self.grid[level]
+        self.whole.images[taken], self.whole.size[taken] = result.images[better], result.size[better]
         positions = rows.tolist()
-        whole.reasons |= {positions[i]: why for i, why in result.reasons.items()}
-        whole.facts |= result.facts
-        whole.tallies = added(whole.tallies, result.tallies)
+        self.whole.reasons |= {positions[i]: why for i, why in result.reasons.items()}
 
     def _finished(self) -> AttackResult:
         self.whole.radius = self.grid[self.high]
@@ -183,31 +214,6 @@ class _Probes:
     def _wrong(self, images: Tensor, labels: Tensor) -> Tensor:
         with torch.no_grad():
             return is_wrong(self.model(images), labels)
-
-
-@functools.cache
-def _splits(most: int) -> tuple[int, ...]:
-    """Where to attack between low and high, by their distance: cheapest on average if every threshold is as likely.
-
-    A failure costs a whole attack, a success much less, so it pays to come from above.
-    """
-    cost, split = [0.0, 0.0], [0, 0]
-    for n in range(2, most + 1):
-        options = [(j / n * (SUCCESS_COST + cost[j]) + (n - j) / n * (1 + cost[n - j]), j) for j in range(1, n)]
-        best, at = min(options)
-        cost.append(best)
-        split.append(at)
-    return tuple(split)
-
-
-@functools.cache
-def depth(most: int) -> int:
-    """Most attacks that a search may need for one sample."""
-    splits = _splits(most)
-    longest = [0, 0]
-    for n in range(2, most + 1):
-        longest.append(1 + max(longest[splits[n]], longest[n - splits[n]]))
-    return longest[most]
 
 
 @register("attack", "sweep", version=2, tags=("combination",))
