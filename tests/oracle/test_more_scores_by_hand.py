@@ -13,13 +13,19 @@ from holdfast.boards.multi_run_scores import multi_run_scores
 from holdfast.core.errors import HoldfastError, HoldfastWarning
 from holdfast.core.table import Table
 from holdfast.core.types import Score
-from holdfast.metrics import agreement, agreement_intervals
+from holdfast.metrics import agreement, agreement_intervals, summary
+from holdfast.metrics import run_scores as scores_of_runs
+from holdfast.metrics.agreement_adam import adam_maximum
 from holdfast.metrics.agreement_curve import LogitPair, Maximum
+from holdfast.metrics.attack_ratios import SingleRatio
 from holdfast.metrics.averages import mean_of
 from holdfast.metrics.bootstrap_draws import percentiles
+from holdfast.metrics.compare import comparisons
+from holdfast.metrics.decisions import worse
 from holdfast.metrics.dominant_class import dominant_class
+from holdfast.metrics.frames import frame_of, pm_k
 from holdfast.metrics.mean_over_radii import radii_survived
-from holdfast.metrics.multi_attack import Battery, Strength, competitiveness
+from holdfast.metrics.multi_attack import CLEAN, Battery, Strength, competitiveness, single_competitiveness
 from holdfast.metrics.run_scores import reference_rows, run_scores
 from holdfast.metrics.scopes import is_over_models
 from holdfast.metrics.summary import lines
@@ -85,6 +91,27 @@ def test_of_two_sweeps_the_last_one_s_radii_are_survived(rows_for: RowsFor, foot
     assert radii_survived(rows).tolist() == [0, 0.5, 1]
 
 
+def test_a_part_of_a_video_set_is_refused_also_beside_images_alone(rows_for: RowsFor, footer_for: FooterFor) -> None:
+    rows = rows_for([True, True], ids=["set/frame10/frame12|1", "image"], footer=footer_for(population=9))
+    assert frame_of(rows.ids[0]) is not None
+    assert frame_of(rows.ids[1]) is None
+    with pytest.raises(HoldfastError, match="needs every frame"):
+        pm_k(rows, 10)
+    images = rows_for([True, True], ids=["one", "image"], footer=footer_for(population=9))
+    assert pm_k(images, 10).value == 1
+
+
+def test_the_ratio_of_one_attack_keeps_its_interval_and_the_lowest_of_several_has_none() -> None:
+    entries = (CLEAN, Strength("a", 0.1), Strength("b", 0.1))
+    cells = Battery(entries, np.array([0.8, 0.4, 0.3]), np.array([0.9, 0.5, 0.6]), n=100, best_n=100)
+    single = single_competitiveness(cells)
+    made = SingleRatio(attack="a").of_battery(cells, {})
+    assert made == single["a"].average
+    assert made.has_interval
+    lowest = SingleRatio().of_battery(cells, {})
+    assert (lowest.value, lowest.has_interval) == (single["b"].average.value, False)
+
+
 # posterior agreement
 
 
@@ -114,6 +141,16 @@ def test_the_grid_of_resamples_holds_both_maxima_without_and_with_the_added_samp
         assert betas[0] < min(best, with_added)
         assert betas[-1] > max(best, with_added)
         assert (np.diff(betas) > 0).all()
+
+
+def test_the_authors_optimiser_takes_logits_of_any_height() -> None:
+    """A constant added to the logits of a sample changes no posterior, also where e to their power is no float."""
+    pair = pair_of(20)
+    height = np.linspace(-2000, 2000, 20)[:, None]
+    expected = adam_maximum(pair, epochs=30)
+    for one, other in ((height, 0 * height), (0 * height, height), (height, -height)):
+        made = adam_maximum(LogitPair(pair.one + one, pair.other + other), epochs=30)
+        assert made == pytest.approx(expected, rel=1e-6)
 
 
 # runs of a store
@@ -173,6 +210,62 @@ def test_of_equal_scenarios_the_weaker_measurement_comes_first(
     for key, facts, finished in (("a" * 20, {}, "2024-01-01"), ("b" * 20, weak, "2024-01-02")):
         stored(store, rows_for, footer_for("m", "d", key=key, family=key, facts=facts, finished=finished), [True])
     assert [each.footer.key for each in lines(store, best_only=False)] == ["b" * 20, "a" * 20]
+
+
+def test_a_metric_that_refuses_a_run_leaves_the_others_where_they_are(
+    tmp_path: Path, rows_for: RowsFor, footer_for: FooterFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(rows: Rows, reference: Rows | None = None) -> Score:
+        raise HoldfastError("not of these rows")
+
+    store = Store(str(tmp_path))
+    stored(store, rows_for, footer_for("m", "d", key="a" * 20), [True, False, True, True])
+    own = scores_of_runs.metric_of
+    monkeypatch.setattr(scores_of_runs, "metric_of", lambda ref: refuses if ref == "brier" else own(ref))
+    made = run_scores(store, ["a" * 20], ["brier", "accuracy"])
+    (refused, accuracy) = made.scores["a" * 20]
+    assert refused is None
+    assert accuracy is not None
+    assert accuracy.value == 0.75
+    assert made.notes == ("brier: not of these rows",)
+
+
+def test_scores_from_rows_are_those_that_the_footer_counts(
+    tmp_path: Path, rows_for: RowsFor, footer_for: FooterFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(str(tmp_path))
+    stored(store, rows_for, footer_for("m", "d", key="a" * 20), [True, False, True, True])
+    counted = lines(store)
+    monkeypatch.setattr(summary, "line_of", lambda footer: None)
+    assert lines(store) == counted
+    assert counted[0].accuracy.value == 0.75
+
+
+def test_a_decision_names_the_model_and_the_scenario(tmp_path: Path, rows_for: RowsFor, footer_for: FooterFor) -> None:
+    store = Store(str(tmp_path))
+    for model, right in (("new", [False] * 30), ("old", [True] * 30)):
+        stored(store, rows_for, footer_for(model, "d+fog", key=model * 5), right)
+    (decision,) = worse(comparisons(store, "new", "old"), "new", "old", "interval")
+    assert (decision.subject, decision.scenario, decision.passed) == ("new", "d+fog", False)
+    assert decision.sentence.startswith("new is worse than old under d+fog: -100.0 points")
+
+
+def test_without_a_baseline_mce_is_the_mean_error_over_corruptions(
+    tmp_path: Path, rows_for: RowsFor, footer_for: FooterFor
+) -> None:
+    """Fog is wrong on 1 and 3 of 4, snow on 2 of 4 twice: an error of 50 %, and 25 % more than on clean images."""
+    store = Store(str(tmp_path))
+    wrong = {("", 0): 1, ("fog", 1): 1, ("fog", 2): 3, ("snow", 1): 2, ("snow", 2): 2}
+    for (name, severity), count in wrong.items():
+        text = f"{name}:severity={severity}"
+        changes = (ChangeRecord("corruption", name, 1, text, {"severity": severity}),) if name else ()
+        scenario = f"d+{text}" if name else "d"
+        footer = footer_for("m", scenario, key=f"{name}{severity}".ljust(20, "0"), changes=changes)
+        stored(store, rows_for, footer, [False] * count + [True] * (4 - count))
+    for metric, expected in (("mce:baseline=none", 0.5), ("relative-mce:baseline=none", 0.25)):
+        (made,) = multi_run_scores(store, metric, models=["m"])
+        assert made.score is not None, made.note
+        assert made.score.value == pytest.approx(expected)
 
 
 def test_scores_over_attacks_are_about_attacked_runs(footer_for: FooterFor) -> None:

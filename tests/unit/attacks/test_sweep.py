@@ -126,6 +126,11 @@ def test_a_search_always_ends_and_costs_less_than_halving(most: int) -> None:
         return j / n * (0.2 + mean_cost(split, j)) + (n - j) / n * (1 + mean_cost(split, n - j))
 
     assert mean_cost(lambda n: tree[n], most) <= mean_cost(lambda n: n // 2, most)
+    # nor does another first attack cost less
+    for n in range(2, min(most, 8) + 1):
+        for first in range(1, n):
+            other = mean_cost(lambda m, n=n, first=first: first if m == n else tree[m], n)
+            assert other >= mean_cost(lambda m: tree[m], n) - 1e-12
 
 
 @pytest.mark.parametrize(
