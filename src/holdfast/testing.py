@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any
 
 from holdfast.core.errors import Misuse
+from holdfast.core.values import number_or_none
 from holdfast.metrics.compare import compare
 from holdfast.metrics.decisions import By, Decision, judged_by, under, worse
 from holdfast.metrics.summary import line
@@ -34,10 +34,11 @@ def assert_robust(
     `data`: `(images, labels)`, a torch Dataset, a DataLoader, or a ref such as `cifar10`. By `interval` only what the
     samples show counts: the whole interval lies under it. Nothing is kept unless a `store` is given.
     """
-    if not isinstance(at_least, Real) or not 0 < at_least <= 1:
+    share = number_or_none(at_least, "at-least")
+    if share is None or not 0 < share <= 1:
         raise Misuse(f"`at_least` is a share between 0 and 1, got {at_least}", hint="0.4 for 40 %")
     rows = _rows([model], data, changes, samples, seed, store, device)[0]
-    _raise_failed(under([line(each) for each in rows], at_least, judged_by(by)))
+    _raise_failed(under([line(each) for each in rows], share, judged_by(by)))
 
 
 def assert_not_worse(

@@ -186,3 +186,14 @@ def test_what_cannot_be_compared_is_refused(one: np.ndarray, other: np.ndarray, 
 def test_a_mode_is_one_of_two() -> None:
     with pytest.raises(Misuse, match="exact or adam"):
         posterior_agreement(np.eye(2), np.eye(2), mode="sgd")
+
+
+def test_one_sample_has_no_interval() -> None:
+    """Every resample is that sample: the interval of β had no width where both sides differ."""
+    one = np.random.default_rng(0).normal(size=(1, 10))
+    for other in (one, np.roll(one, 1, axis=1)):
+        made = posterior_agreement(one, other)
+        assert not made.score.has_interval
+        assert not made.beta.has_interval
+        assert "one sample" in made.beta.why
+        assert made.record()["beta_low"] is None

@@ -27,6 +27,7 @@ from holdfast.attacks.threats.recolor import Recolour, table_of, to_rgb
 from holdfast.attacks.threats.snow_threat import FlakeSteps, SnowThreat
 from holdfast.attacks.threats.warps import warped
 from holdfast.core.noise import Noise
+from holdfast.corruptions.plasma import plasma
 from holdfast.models import wrap
 
 IDS = tuple("abc")
@@ -149,14 +150,37 @@ def test_a_warp_counts_pixels_from_the_first_and_a_place_at_the_horizon_is_finit
 # weather
 
 
-def test_published_clouds_near_the_ends_of_a_batch_are_its_ends() -> None:
-    """Wibbles of one share of the radius make clouds of that share of the highest, since plasma is linear in them."""
-    threat, shares = FogThreat(published=True), torch.tensor([0.995, 0.98, 0.5, -0.995, -0.98])
-    scene = Scene(torch.zeros(5, 1, 8, 8), torch.full((5,), 25.0))
-    clouds = threat._clouds(scene, 25.0 * shares[:, None, None].expand(5, *threat.shape(scene.images)))
-    low, high = clouds.flatten(1).aminmax(dim=1)
-    assert high[:3].tolist() == pytest.approx([1.0, 0.99, 0.75], abs=1e-5)
-    assert low[3:].tolist() == pytest.approx([0.0, 0.01], abs=1e-5)
+def even_clouds(share: float, side: int = 32) -> tuple[Tensor, Tensor, Tensor]:
+    """Clouds of wibbles that are all this share of what makes the highest over an image; the plain ones; the share."""
+    threat, shares = FogThreat(published=True), torch.tensor([share], requires_grad=True)
+    scene = Scene(torch.zeros(1, 1, side, side), torch.full((1,), 25.0))
+    plain = plasma(torch.ones(1, 64, 64), decay=2.0, away=2)
+    top = (64 - side) // 2
+    scale = plain[:, top : top + side, top : top + side].amax() / plain.amax()
+    return threat._clouds(scene, 25.0 * shares * scale * torch.ones(1, 64, 64)), plain * scale, shares
+
+
+def test_published_clouds_lie_between_the_ends_that_clouds_over_an_image_can_have() -> None:
+    """Plasma is linear in its wibbles, so that equal ones make clouds of their share of the highest."""
+    for share in (1.0, 0.9, 0.5):
+        made, _, _ = even_clouds(share)
+        assert made.max().item() == pytest.approx((1 + share) / 2, abs=1e-5)
+        inverse, _, _ = even_clouds(-share)
+        assert inverse.min().item() == pytest.approx((1 - share) / 2, abs=1e-5)
+
+
+@pytest.mark.parametrize(("share", "weight"), [(1.0, 25.0), (0.9995, 25.0), (0.999, 0.0), (0.5, 0.0)])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_published_clouds_at_an_end_have_the_gradients_of_a_batch_at_that_end(
+    share: float, weight: float, sign: float
+) -> None:
+    made, plain, shares = even_clouds(sign * share)
+    (got,) = torch.autograd.grad(made.sum(), shares)
+    peak = float(plain.max())
+    clouds = share * plain
+    moved = plain.sum() / (2 * peak)  # within the range, which is 2 peaks
+    stretched_by = weight * (clouds + peak).sum() * peak / (4 * peak**2)  # by the end, which goes up
+    assert got.item() == pytest.approx(float(moved - stretched_by), rel=1e-4)
 
 
 @pytest.mark.parametrize(

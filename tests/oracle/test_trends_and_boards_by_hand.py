@@ -314,9 +314,9 @@ def test_columns_fitted_at_once_move_and_leave_out_the_same_scores_as_one() -> N
 
 def test_a_line_takes_two_models_and_a_plane_three() -> None:
     assert fit(table([0.2, 0.4], [0.3, 0.5]), "y", "x", space="linear").slope == pytest.approx(1)
-    with pytest.raises(HoldfastError, match="1 models for a line of y on x, which needs 2"):
+    with pytest.raises(HoldfastError, match="a line of y on x needs 2 models, got 1"):
         fit(table([0.2], [0.3]), "y", "x")
-    with pytest.raises(HoldfastError, match="2 models for a plane of y on x, w, which needs 3"):
+    with pytest.raises(HoldfastError, match="a plane of y on x, w needs 3 models, got 2"):
         fit(table([0.2, 0.4], [0.3, 0.5], [0.1, 0.2], names="xwy"), "y", ("x", "w"))
 
 

@@ -27,8 +27,6 @@ from holdfast.core.types import AttackResult, Batch, Classifier, Cost, ModelCard
 
 Keep = Literal["strongest", "smallest", "last"]
 Start = Literal["identity", "inside", "border", "around"]
-# a variable of fewer numbers may start at its best, and a grey image has no hue: that says nothing about gradients
-TELLING_NUMBERS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +93,7 @@ class GradientAttack(Attack):
         attack = self if bool(radius.isfinite().all()) else replace(self, stop_when_broken=False)
         best = attack.run(model, batch, noise, radius, width=width, first=first)
         result = verify_success(self.threat, batch.images, radius, best)
-        if best.variable[0].numel() >= TELLING_NUMBERS:
+        if not self.threat.is_low_dimensional:
             result.tallies = {"gradients": int(best.backwards.sum()), "zero gradients": int(best.zero_gradients.sum())}
             if self.keep != "smallest":
                 result.tallies |= {"climbs": int(best.runs.sum()), "flat climbs": int(best.flat.sum())}

@@ -43,6 +43,8 @@ class Threat(Protocol):
     A threat derives from this class. `change_at_zero`: what it does to an image at radius 0, in words, if anything.
     `reads_values`: whether its steps depend on values of tensors, so that they cannot be recorded as a CUDA graph.
     `keeps_state`: whether it has state outside the loop's tensors, so that a loop cannot be saved halfway.
+    `is_low_dimensional`: whether it moves a few numbers only. They may start at their best, and a grey image has no
+    hue: zero gradients and flat objectives then say nothing about the model.
     """
 
     @property
@@ -55,6 +57,10 @@ class Threat(Protocol):
 
     @property
     def keeps_state(self) -> bool:
+        return False
+
+    @property
+    def is_low_dimensional(self) -> bool:
         return False
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -74,12 +75,12 @@ def agree_command(
 
     if ratio and curve:
         raise Misuse("--ratio and --curve are two tables", hint="ask for one of them")
-    if ratio and (mode != "exact" or labels is not None):
-        raise Misuse("--ratio takes labels from the rows, and the exact β", hint="leave --labels and --mode out")
+    if ratio and mode != "exact":
+        raise Misuse("--ratio takes the exact β", hint="leave --mode out")
     pair = _read(one, store), _read(other, store)
     sides = _sides(*pair)
     if ratio or curve:
-        lines = _along_ratios(pair, sides, ratio, resamples) if ratio else _along_betas(sides)
+        lines = _along_ratios(pair, sides, ratio, resamples, labels) if ratio else _along_betas(sides)
         _show_lines(lines, csv=csv, json=json, latex=latex)
         return
     made = posterior_agreement(sides.one.logits, sides.other.logits, mode=mode, epochs=epochs, resamples=resamples)
@@ -93,6 +94,8 @@ def agree_command(
         return
     left = f", {sides.left_out} without an answer left out" if sides.left_out else ""
     out.print(f"\nn = {made.score.n:,}, {made.classes} classes{left}; at most ln {made.classes} = {_text(made)}")
+    if made.score.why:
+        out.print(f"posterior agreement and β without an interval: {made.score.why}")
     if len(made.maxima) > 1:
         maxima = ", ".join(f"{beta:.3g} (F = {total:.2f})" for beta, total in made.maxima)
         out.print(f"F has {len(made.maxima)} maxima, at β = {maxima}; the largest counts")
@@ -130,7 +133,9 @@ def _interval(score: Score, digits: int) -> str:
     return f"[{score.low:.{digits}f}, {score.high:.{digits}f}]"
 
 
-def _along_ratios(pair: tuple[_Side, _Side], sides: _Sides, ratio: list[str], resamples: int) -> list[Line]:
+def _along_ratios(
+    pair: tuple[_Side, _Side], sides: _Sides, ratio: list[str], resamples: int, labels: Path | None
+) -> list[Line]:
     """PA, β and failure rates of mixtures; of two runs with labels also accuracy and confidence."""
     from holdfast.metrics.along_ratios import (
         ADVERSARIAL_RATIOS,
@@ -143,7 +148,9 @@ def _along_ratios(pair: tuple[_Side, _Side], sides: _Sides, ratio: list[str], re
     is_attack = changed is not None and changed.footer.is_attacked
     ratios = _ratios(ratio, ADVERSARIAL_RATIOS if is_attack else SHIFT_RATIOS)
     if clean is None or changed is None or not (clean.has_labels and changed.has_labels):
-        return _mixed_files(sides, ratios, resamples)
+        return _mixed_files(sides, ratios, resamples, labels)
+    if labels is not None:
+        raise Misuse("labels come with the rows already", hint="leave --labels out")
     along = over_adversarial_ratio if is_attack else over_shift_ratio
     return [
         {
@@ -161,7 +168,7 @@ def _along_ratios(pair: tuple[_Side, _Side], sides: _Sides, ratio: list[str], re
     ]
 
 
-def _mixed_files(sides: _Sides, ratios: Sequence[float], resamples: int) -> list[Line]:
+def _mixed_files(sides: _Sides, ratios: Sequence[float], resamples: int, labels: Path | None) -> list[Line]:
     """Mixtures of two files: the last samples come from the second."""
     from holdfast.metrics.agreement import checked, posterior_agreement
 
@@ -174,6 +181,7 @@ def _mixed_files(sides: _Sides, ratios: Sequence[float], resamples: int) -> list
         made = posterior_agreement(sides.one.logits, mixed, resamples=resamples)
         scores = (("pa", made.score), ("beta", made.beta), ("afr_p", made.same))
         numbers = {key: value for name, score in scores for key, value in _numbers(name, score).items()}
+        numbers |= _flat(_accuracies(sides._replace(other=replace(sides.other, logits=mixed)), labels))
         lines.append({"ratio": ratio, **numbers, "n": made.score.n, "left_out": sides.left_out})
     return lines
 

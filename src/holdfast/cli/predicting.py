@@ -114,8 +114,12 @@ def _print_line(made: Prediction, sure: dict[str, ByConfidence], actual: dict[st
     )
     out.print(
         f"errors without the shift: κ {depends.kappa:.2f} over {depends.pairs} pairs (0 as by chance, 1 on the same "
-        f"samples), {_percent(depends.same) or 'none'} of common errors with the same answer; the interval takes them "
-        "to go together so under the shift, by one measure or another"
+        f"samples), {_percent(depends.same) or 'none'} of common errors with the same answer"
+        + (
+            ""
+            if made.refused
+            else "; the interval takes them to go together so under the shift, by one measure or another"
+        )
     )
     out.print(f"ATC, DoC and mean confidence without an interval: {WHY}")
     if actual:

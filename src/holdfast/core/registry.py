@@ -12,14 +12,14 @@ import os
 import pkgutil
 import types
 import typing
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from holdfast.core.config import FILE, parsed_name, read_config, refuse_name_of_name
-from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse, unknown
+from holdfast.core.errors import HoldfastError, Misuse, unknown
+from holdfast.core.foreign_code import error_line, load_guarded
 from holdfast.core.other_words import attack_of_others, name_hint, of_another_kind, parameter_hint
 from holdfast.core.refs import TELLING, Parsed, Ref, Scenario, named_ref, parse_ref, split_name
 from holdfast.core.values import Value, shortened, split, value_text
@@ -186,7 +186,7 @@ class Registry:
         try:
             return entry.factory(*positional, **dict(ref.args[ref.positional :]))
         except (OSError, RecursionError, OverflowError, MemoryError) as error:
-            problem = f"`{shortened(str(ref), 200)}` cannot be made: {_error_line(error)}"
+            problem = f"`{shortened(str(ref), 200)}` cannot be made: {error_line(error)}"
             raise HoldfastError(problem, hint="look at its arguments, and at the files that they name") from error
 
     def discover(self, kind: str) -> None:
@@ -207,7 +207,7 @@ class Registry:
             return
         self.discovered.add("plugins")
         for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
-            _guarded(f"the plug-in `{getattr(point, 'value', point)}`", point.load)
+            load_guarded(f"the plug-in `{getattr(point, 'value', point)}`", point.load)
         for folder in filter(None, os.environ.get(PLUGIN_FOLDERS, "").split(os.pathsep)):
             if not Path(folder).is_dir():
                 raise Misuse(f"{PLUGIN_FOLDERS} names a folder that does not exist: {folder}")
@@ -216,24 +216,7 @@ class Registry:
                 assert spec is not None, "a .py file always has a spec"
                 assert spec.loader is not None, "a .py file always has a loader"
                 module = importlib.util.module_from_spec(spec)
-                _guarded(f"the plug-in {file}", functools.partial(spec.loader.exec_module, module))
-
-
-def _guarded(what: str, load: Callable[[], object]) -> None:
-    """Loads other people's code; where it fails or exits it is named and left out, and the rest works."""
-    try:
-        load()
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # noqa: BLE001 - a plug-in may raise anything, and may call exit
-        kind = "" if isinstance(error, HoldfastError) else f"{type(error).__name__}: "
-        warnings.warn(f"{what} is left out: {kind}{_error_line(error)}", HoldfastWarning, stacklevel=2)
-
-
-def _error_line(error: BaseException) -> str:
-    """The first line of an error, or its kind where it has no words."""
-    text = (error.problem if isinstance(error, HoldfastError) else str(error)).strip()
-    return shortened(text.splitlines()[0], 200) if text else type(error).__name__
+                load_guarded(f"the plug-in {file}", functools.partial(spec.loader.exec_module, module))
 
 
 registry = Registry()

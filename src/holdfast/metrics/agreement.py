@@ -17,12 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.intervals import wilson
-from holdfast.core.types import Score
+from holdfast.core.types import Score, without_interval
 from holdfast.metrics.agreement_adam import adam_maximum
 from holdfast.metrics.agreement_curve import STEP, Ladder, LogitPair, Maximum
 from holdfast.metrics.agreement_intervals import agreement_of_total, intervals
 from holdfast.metrics.bootstrap_draws import RESAMPLES
 
+ONE_SAMPLE = "one sample does not tell how samples differ"
 MODES = ("exact", "adam")
 EPOCHS = 500  # of the paper's adversarial experiments; 1000 in its domain experiments
 PROBES = 50_000  # logits on which the first guess is made: of 64 samples at least, 512 at most
@@ -69,7 +70,7 @@ class Agreement:
             for part, field in (("", "value"), ("_low", "low"), ("_high", "high"))
         }
         return {
-            **{name: "inf" if number == math.inf else number for name, number in flat.items()},
+            **{name: None if math.isnan(x) else "inf" if x == math.inf else x for name, x in flat.items()},
             "f": self.total,
             "n": self.score.n,
             "classes": self.classes,
@@ -105,6 +106,8 @@ def posterior_agreement(
     same = wilson(int(pair.same.sum()), pair.n)
     if not resamples:
         score, beta = (Score(number, math.nan, math.nan, pair.n) for number in (value, best.beta))
+    elif pair.n == 1:
+        score, beta = (without_interval(number, 1, ONE_SAMPLE) for number in (value, best.beta))
     else:
         score, beta = intervals(pair, best, all_maxima, resamples=resamples, seed=seed, maximised=maxima)
     return Agreement(score, beta, best.total, pair.classes, same, all_maxima, mode)

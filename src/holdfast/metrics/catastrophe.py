@@ -61,7 +61,7 @@ def catastrophes(
             if shifts is None:
                 continue
             raise Misuse(
-                f"{len(known)} models have both `{reference}` and `{shift}`, an outlier takes {FEWEST + 1} at least"
+                f"an outlier takes {FEWEST + 1} models with both `{reference}` and `{shift}`, got {len(known)}"
             )
         for i in known:
             others = losses[known[known != i]]

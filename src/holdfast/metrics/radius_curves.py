@@ -139,12 +139,12 @@ class AreaUnderRadiusCurve:
 
     def remark(self, runs: Sequence[Rows]) -> str:
         """What to know before areas of these runs are compared: nothing where those of one threat end at one radius."""
-        ends_by_axis: dict[str, set[float]] = defaultdict(set)
+        ends_by_threat: dict[str, set[float]] = defaultdict(set)
         for rows in () if self.radius is not None else runs:
             end = searched_radius(rows)
             if end is not None and not np.isnan(rows.floats("radius")).all():
-                ends_by_axis[_apart_from_radii(rows)].add(end)
-        for ends in map(sorted, ends_by_axis.values()):
+                ends_by_threat[_apart_from_radii(rows)].add(end)
+        for ends in map(sorted, ends_by_threat.values()):
             if len(ends) > 1:
                 listed = ", ".join(f"{end:g}" for end in ends)
                 return (

@@ -203,7 +203,7 @@ def fit_points(points: FitPoints, *, y: str, x: tuple[str, ...], space: Space) -
     n, k = points.x.shape
     if n < k + 1:
         raise HoldfastError(
-            f"{n} models for a {'line' if k == 1 else 'plane'} of {y} on {', '.join(x)}, which needs {k + 1}",
+            f"a {'line' if k == 1 else 'plane'} of {y} on {', '.join(x)} needs {k + 1} models, got {n}",
             hint="; ".join(f"{left.model}: {left.reason}" for left in points.left_out[:3]) or None,
         )
     inputs, target = space.forward(points.x), space.forward(points.y)

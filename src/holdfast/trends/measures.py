@@ -140,7 +140,7 @@ class _OverPairs:
         both = np.isfinite(one) & np.isfinite(other)
         n = int(both.sum())
         if n < 3:
-            raise HoldfastError(f"{n} models have both scores, a correlation takes three")
+            raise HoldfastError(f"a correlation takes three models with both scores, got {n}")
         score = self.of_correlation(correlation(pearson(one, other), n))
         return {name: score for name, has in zip(table.models, both, strict=True) if has}
 

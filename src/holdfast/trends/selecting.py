@@ -130,7 +130,7 @@ def _meant(table: Table, text: str) -> str:
     if match is not None:
         return f"did you mean the fact `{match}`?"
     near = did_you_mean(text, table.models)
-    return (near or "write a name of the table") + " A pattern is *name*, a fact type=STANDARD, a cut val>=55%"
+    return (near or "write a name of the table.") + " A pattern is *name*, a fact type=STANDARD, a cut val>=55%"
 
 
 def _rule(fit: Sequence[str], leave_out: Sequence[str], benchmark: str) -> Rule:

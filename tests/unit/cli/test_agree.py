@@ -173,6 +173,19 @@ def test_two_files_are_mixed_by_ratio(files: Callable[[str], Path]) -> None:
     assert lines[0]["beta"] == "inf"
 
 
+def test_mixed_files_have_a_failure_rate_where_labels_are_given(files: Callable[[str], Path], tmp_path: Path) -> None:
+    truth = ONE.argmax(axis=1)
+    np.save(tmp_path / "labels.npy", truth)
+    lines = agree(files("one.npy"), files("other.npy"), "--ratio", "0,0.25,1", "--labels", tmp_path / "labels.npy")
+    right = OTHER.argmax(axis=1) == truth
+    assert lines[0]["afr_t"] == 1
+    assert lines[1]["afr_t"] == pytest.approx((30 + right[30:].sum()) / 40)
+    assert lines[2]["afr_t"] == pytest.approx(right.mean())
+    assert all(line["accuracy"] == 1 for line in lines)
+    with pytest.raises(Misuse, match="exact"):
+        agree(files("one.npy"), files("other.npy"), "--ratio", "1", "--mode", "adam")
+
+
 def test_two_runs_are_mixed_as_the_metric_mixes_them(
     tmp_path: Path, rows_for: Callable[..., Rows], footer_for: Callable[..., object]
 ) -> None:

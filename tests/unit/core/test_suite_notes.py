@@ -158,7 +158,7 @@ CLAIMS: dict[str, Callable[..., bool]] = {
         {count(size) for size in sizes} == {registry.bind("dataset", "imagenet").arg("size")}
     ),
     rf"docs/parity.md: (.*?) within {NUMBER} points": differ_by_at_most,
-    rf"(fog) within {NUMBER} points on CIFAR-10": differ_by_at_most,
+    rf"(fog) within {NUMBER} points, whose": differ_by_at_most,
     rf"on {NUMBER} environments": lambda suite, n: len([c for c in suite.board if not c.detail]) >= count(n),
 }
 NAMES = re.compile(

@@ -40,6 +40,7 @@ PLUGINS = {
 def test_a_plug_in_that_crashes_or_exits_is_named_and_the_rest_works(tmp_path: Path) -> None:
     for name, content in PLUGINS.items():
         (tmp_path / f"{name}.py").write_text(content)
+    (tmp_path / "f_end.py").write_text("import os\nos._exit(0)\n")
     words = [sys.executable, "-m", "holdfast", "list", "attacks", "--json"]
     import os
 
@@ -49,7 +50,7 @@ def test_a_plug_in_that_crashes_or_exits_is_named_and_the_rest_works(tmp_path: P
     assert '"mine"' in answer.stdout
     assert '"pgd-linf"' in answer.stdout
     assert "Traceback" not in answer.stderr
-    for name in ("a_crash", "b_exit", "c_syntax", "d_clash", "e_quit"):
+    for name in ("a_crash", "b_exit", "c_syntax", "d_clash", "e_quit", "f_end"):
         assert f"{name}.py is left out" in answer.stderr
     assert "broken on purpose" in answer.stderr
 

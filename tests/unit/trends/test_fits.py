@@ -124,7 +124,7 @@ def test_percentages_are_refused() -> None:
 
 
 def test_too_few_models_or_no_variation_is_an_error() -> None:
-    with pytest.raises(HoldfastError, match="1 models for a line"):
+    with pytest.raises(HoldfastError, match=r"a line of .* needs 2 models, got 1"):
         fit(small({"a": (0.2, 0.1), "b": (0.3, float("nan"))}), "y", "x")
     with pytest.raises(HoldfastError, match="do not vary independently"):
         fit(small({"a": (0.2, 0.1), "b": (0.2, 0.3), "c": (0.2, 0.2)}), "y", "x")

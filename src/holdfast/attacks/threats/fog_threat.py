@@ -19,7 +19,8 @@ from holdfast.corruptions.plasma import plasma, side_for, stretched
 
 MARGIN = 16  # pixels of the plasma on every side that are not used
 DECAY = 2.0
-NEAR = 0.99  # of the highest clouds: from here on they are among the highest of a batch
+ENDS = 0.9994  # of the highest clouds over the image: from here on they are among the highest of a batch of 100
+SHARED = 25.0  # how often it takes its own gradient of that end: in a batch the few there take those of all samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,8 @@ class FogThreat(Latent):
     """Clouds of the radius in grey levels over the image, and every channel scaled by one over (maximum + radius).
 
     The variable is the plasma's wibble. Only its shape counts: clouds are stretched to their full range. `published`:
-    two of the four points of a mean lie a cell too far, and the range is that of a batch of samples.
+    two of the four points of a mean lie a cell too far, and the range is the widest that clouds over the image can
+    have, which is what a batch of samples comes to.
     """
 
     name: ClassVar[str] = "fog"
@@ -56,20 +58,28 @@ class FogThreat(Latent):
             return stretched(plasma(variable, decay=DECAY))
         wibble = variable / wide(scene.radius, variable).clamp_min(TINY)
         field = plasma(wibble, decay=DECAY, away=2)
-        peak = _peak(variable.shape[-1])
+        height, width = scene.images.shape[2:]
+        peak = _peak(variable.shape[-1], height, width)
         low, high = field.amin(dim=(1, 2), keepdim=True), field.amax(dim=(1, 2), keepdim=True)
-        # the range is that of a batch; clouds that reach its ends share in its gradient, as in the published code
-        low, high = torch.where(low < -NEAR * peak, low, -peak), torch.where(high > NEAR * peak, high, peak)
+        low, high = -_end(-low, peak), _end(high, peak)
         return (field - low) / (high - low)
 
 
+def _end(highest: Tensor, peak: float) -> Tensor:
+    """The end of the range. In a published batch its gradient, the sum of all samples', goes to those that reach it."""
+    shares = highest.detach() >= ENDS * peak
+    return highest.detach().clamp_min(peak) + torch.where(shares, SHARED * (highest - highest.detach()), 0.0)
+
+
 @functools.cache
-def _peak(side: int) -> float:
-    """The highest that published wibbles make a cloud; attacked, a batch of 50 comes within 1 % of it."""
-    return float(plasma(torch.ones(1, side, side), decay=DECAY, away=2).amax())
+def _peak(side: int, height: int, width: int) -> float:
+    """The highest that published wibbles make a cloud over the image: with every wibble at its end."""
+    top, left = (side - height) // 2, (side - width) // 2
+    clouds = plasma(torch.ones(1, side, side), decay=DECAY, away=2)
+    return float(clouds[:, top : top + height, left : left + width].amax())
 
 
-@register("attack", "fog-attack", source=KANG, tags=("white box", "fog"), later=("published",))
+@register("attack", "fog-attack", version=2, source=KANG, tags=("white box", "fog"), later=("published",))
 def fog_attack(
     *, radius: float = 25.0, steps: int = 20, share: float | None = None, restarts: int = 1, published: bool = False
 ) -> GradientAttack:
@@ -81,7 +91,8 @@ def fog_attack(
     neighbours (there two of the four are a cell too far); steps are a share of the range of a wibble (there they have
     the size of the radius in grey levels, so that every wibble jumps to an end); a map is large enough for every image
     size; a sample stops at its first success, and the best point is kept, not the last. `published` does all of this as
-    the published code does, but for the range of a batch, for which a fixed one stands in.
+    the published code does, but for the range of a batch, on which its strength depends: the range of all clouds that
+    can lie over the image, whose gradient a sample at its ends takes, comes to that of batches of 100.
     """
     step = StepsInRadii(2 * share_of(steps, share)) if published else None
     threat = FogThreat(published=published)

@@ -43,6 +43,10 @@ class WholeImage(Latent):
     starts_above: bool = False
     colour: bool = False
 
+    @property
+    def is_low_dimensional(self) -> bool:
+        return True
+
     def props(self, images: Tensor, noise: Noise, draw: Tensor) -> Props:  # noqa: ARG002
         if self.colour:
             needs_colour(images, self.name)
