@@ -192,6 +192,8 @@ class Net(nn.Module):
             logits = logits + torch.rand_like(logits)
         elif self.how == "nan":
             logits = logits / 0
+        elif self.how == "writes":
+            images.zero_()
         elif self.how == "stays in training":
             self.norm.training = True
         return logits
@@ -210,7 +212,7 @@ def classifier(how: str) -> TorchClassifier:
     net = Net(how) if how in ("in training", "stays in training") else Net(how).eval()
     classes, channels = (12 if how == "classes" else 10), (3 if how == "channels" else 1)
     size: object = (28, 28) if how == "size" else 28
-    made = Writing if how == "writes" else TorchClassifier
+    made = Writing if how == "classifier writes" else TorchClassifier
     return made(net, ModelCard("broken", "", classes=classes, channels=channels, size=size))  # type: ignore[arg-type]
 
 
@@ -224,6 +226,7 @@ def classifier(how: str) -> TorchClassifier:
         ("no gradient", "not-differentiable"),
         ("random", "random-forward"),
         ("nan", "non-finite-logits"),
+        ("classifier writes", "writes-input"),
         ("in training", "train-mode"),
         ("stays in training", "train-mode"),
     ],
