@@ -211,6 +211,7 @@ def test_a_driver_that_is_stopped_or_killed_resumes(tmp_path: Path, cluster: Any
             text=True,
             env=environment,
             cwd=tmp_path,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     store = Store(str(tmp_path / "rows"))
