@@ -6,37 +6,31 @@ Each takes the accuracies of a store and says what they show; where models or sc
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from statistics import mean, median
 
 import numpy as np
+from findings_measured import FEWEST, STANDARD, Measured, agreement, is_ball, r2, slope, value_of
 
-from holdfast.core.errors import HoldfastError
 from holdfast.core.rounding import percent, shown
 from holdfast.core.table import table
 from holdfast.core.types import Score
 from holdfast.metrics.scopes import metric_of
-from holdfast.metrics.summary import Line, lines
 from holdfast.store.rows import Rows
-from holdfast.store.store import Store
 from holdfast.trends.bands import upper_limit_score
-from holdfast.trends.fits import correlation, explained, fit, pearson
+from holdfast.trends.fits import fit
 
 OOD = "OODRobustBench, arXiv:2310.12793"
 MULTI = "MultiRobustBench, arXiv:2302.10980"
 MULTI_ID = "Multi-ID effective robustness, arXiv:2302.01381"
 AGREEMENT = "Posterior agreement"
 TESTBED = "ImageNet testbed, arXiv:2007.00644"
-FEWEST = 8  # models for a line
 STRONG, WEAK = 0.9, 0.5  # R²
 NOISES = ("gaussian-noise", "shot-noise", "impulse-noise")
 LOW_FREQUENCY = ("contrast", "fog")
-LP = ("linf", "l2", "l1")
 UNSEEN = ("stadv", "ppgd", "lpa")
-STANDARD, CORRUPTED = "standard training", "corruptions in training"
-UNSEEN_KINDS = ("stadv", "recolor", "jpeg-linf", "elastic", "ppgd", "hue-attack")
 FAR_BELOW = 0.8  # an upper limit below this is far from what perfect robustness would be
 HOLDS, FAILS, UNKNOWN = "holds", "does not hold", "cannot be told here"
 
@@ -53,121 +47,6 @@ class Finding:
     rule: str
 
 
-@dataclass(slots=True)
-class Measured:
-    """The accuracies of a store on one dataset, by model and by what was done to the images."""
-
-    store: Store
-    dataset: str = ""
-    lines: dict[str, dict[str, Line]] = field(default_factory=dict)
-
-    @property
-    def models(self) -> list[str]:
-        return list(self.lines)
-
-    def score(self, model: str, scenario: str) -> Score | None:
-        line = self.lines[model].get(scenario)
-        return None if line is None else line.accuracy
-
-    def threats(self, model: str) -> tuple[str, ...]:
-        return next(iter(self.lines[model].values())).footer.card.threats
-
-    def trained_on(self, model: str) -> str:
-        return next(iter(self.lines[model].values())).footer.card.trained_on
-
-    def is_adversarial(self, model: str) -> bool:
-        return bool(self.threats(model))
-
-    def group(self, model: str) -> str:
-        """What a model was trained on, in a word or two."""
-        threats = self.threats(model)
-        if not threats:
-            return CORRUPTED if " half under " in self.trained_on(model) else STANDARD
-        if len(threats) > 1:
-            return "several threats"
-        name = threats[0].partition(":")[0]
-        return next((norm for norm in LP if name.startswith(("pgd", "apgd")) and name.endswith(norm)), "other threats")
-
-    def corrupted(self, model: str) -> float | None:
-        """Mean accuracy over corruptions and severities, where all are there."""
-        shifts = {line.footer.changes[0].name for line in self.of_kinds("corruption").values()}
-        values = [value for shift in shifts if (value := self.under(model, shift)) is not None]
-        return mean(values) if shifts and len(values) == len(shifts) else None
-
-    def unseen(self, model: str) -> float | None:
-        """Mean accuracy over the attacks that are no norm balls, where all are there."""
-        every = [s for s, line in self.of_kinds("attack").items() if line.footer.changes[0].name in UNSEEN_KINDS]
-        scores = [score.value for scenario in every if (score := self.score(model, scenario)) is not None]
-        return mean(scores) if every and len(scores) == len(every) else None
-
-    def seen(self) -> str | None:
-        """The linf attack at 8/255 of the store."""
-        attacks = self.of_kinds("attack").items()
-        return next((s for s, line in attacks if line.footer.changes[0].name.endswith("linf") and "8/255" in s), None)
-
-    def rows(self, model: str, scenario: str) -> Rows | None:
-        line = self.lines[model].get(scenario)
-        return None if line is None else self.store.read(line.footer.key)
-
-    def of_kinds(self, *kinds: str) -> dict[str, Line]:
-        """One line for every scenario whose changes are of these kinds, in order."""
-        found: dict[str, Line] = {}
-        for by_scenario in self.lines.values():
-            for scenario, line in by_scenario.items():
-                if tuple(change.kind for change in line.footer.changes) == kinds:
-                    found.setdefault(scenario, line)
-        return found
-
-    def clean(self, model: str) -> Score | None:
-        return next((line.accuracy for line in self.lines[model].values() if not line.footer.changes), None)
-
-    def under(self, model: str, corruption: str, attack: str = "") -> float | None:
-        """Mean accuracy over the severities of a corruption, with an attack on top where one is named."""
-        values = [
-            line.accuracy.value
-            for line in self.lines[model].values()
-            if (changes := line.footer.changes)
-            and changes[0].name == corruption
-            and [change.text for change in changes[1:]] == ([attack] if attack else [])
-        ]
-        return mean(values) if values else None
-
-
-def measured(store: Store, dataset: str) -> Measured:
-    found = Measured(store, dataset)
-    for line in lines(store):
-        if line.footer.dataset == dataset:
-            found.lines.setdefault(line.footer.model, {})[line.footer.scenario] = line
-    return found
-
-
-# lines over models
-
-
-def logit(value: float) -> float:
-    return math.log(value / (1 - value)) if 0 < value < 1 else math.nan
-
-
-def r2(pairs: Iterable[tuple[float | None, float | None]]) -> Score | None:
-    """R² of a line on logit scale over models, with Fisher's interval; None for too few of them."""
-    both = [(logit(x), logit(y)) for x, y in pairs if x is not None and y is not None]
-    x, y = (np.array(side, dtype=np.float64) for side in zip(*both, strict=True)) if both else (np.array([]),) * 2
-    finite = np.isfinite(x) & np.isfinite(y)
-    if int(finite.sum()) < FEWEST:
-        return None
-    return explained(correlation(pearson(x[finite], y[finite]), int(finite.sum())))
-
-
-def slope(pairs: Iterable[tuple[float | None, float | None]]) -> float | None:
-    """The slope of that line."""
-    both = [(logit(x), logit(y)) for x, y in pairs if x is not None and y is not None]
-    both = [pair for pair in both if all(map(math.isfinite, pair))]
-    if len(both) < FEWEST:
-        return None
-    x, y = np.array(both).T
-    return float(np.polyfit(x, y, 1)[0])
-
-
 def number(score: Score) -> str:
     between = f" [{shown(score.low, 2)}, {shown(score.high, 2)}]" if score.has_interval else ""
     return f"{shown(score.value, 2)}{between}"
@@ -177,16 +56,13 @@ def unknown_because(paper: str, claim: str, theirs: str, why: str, rule: str) ->
     return Finding(paper, claim, theirs, why, UNKNOWN, rule)
 
 
-# the claims
-
-
 def accuracy_lines(data: Measured) -> Finding:
     claim = "ID accuracy strongly correlates with OOD accuracy in a linear relationship for most dataset shifts."
     theirs = "R² > 0.9 for most shifts, over adversarially trained models"
     rule = f"R² ≥ {STRONG} for more than half of the corruptions, adversarial models"
     shifts = sorted({line.footer.changes[0].name for line in data.of_kinds("corruption").values()})
     models = [m for m in data.models if data.is_adversarial(m)]
-    found = {shift: r2((_value(data.clean(m)), data.under(m, shift)) for m in models) for shift in shifts}
+    found = {shift: r2((value_of(data.clean(m)), data.under(m, shift)) for m in models) for shift in shifts}
     return _lines_finding(
         claim, theirs, rule, {name: score for name, score in found.items() if score is not None}, data
     )
@@ -203,7 +79,9 @@ def robustness_lines(data: Measured) -> Finding:
         shift, attack = line.footer.changes[0].name, line.footer.changes[1].text
         inside = f"{line.footer.dataset}+{attack}"
         pairs = [
-            (_value(data.score(m, inside)), data.under(m, shift, attack)) for m in data.models if data.is_adversarial(m)
+            (value_of(data.score(m, inside)), data.under(m, shift, attack))
+            for m in data.models
+            if data.is_adversarial(m)
         ]
         made = r2(pairs)
         if made is not None:
@@ -230,7 +108,7 @@ def mean_line(data: Measured) -> Finding:
     theirs, rule = "R² > 0.9 for most shifts, over adversarially trained models", "R² ≥ 0.9, adversarial models"
     shifts = {line.footer.changes[0].name for line in data.of_kinds("corruption").values()}
     models = [m for m in data.models if data.is_adversarial(m)]
-    pairs = [(_value(data.clean(m)), value) for m in models if (value := data.corrupted(m)) is not None]
+    pairs = [(value_of(data.clean(m)), value) for m in models if (value := data.corrupted(m)) is not None]
     made, steep = r2(pairs), slope(pairs)
     if made is None or steep is None:
         return unknown_because(OOD, claim, theirs, f"{len(pairs)} models with all corruptions; {FEWEST} needed", rule)
@@ -250,11 +128,6 @@ def other_norms(data: Measured) -> Finding:
     return _between_attacks(data, claim, theirs, rule, is_ball, lambda r: r > 0.7)
 
 
-def is_ball(attack: str) -> bool:
-    """Whether an attack stays inside a norm ball of pixels."""
-    return attack.endswith(LP) and not attack.startswith("jpeg")
-
-
 def _between_attacks(
     data: Measured, claim: str, theirs: str, rule: str, chosen: Callable[[str], bool], good: Callable[[float], bool]
 ) -> Finding:
@@ -267,7 +140,7 @@ def _between_attacks(
     for scenario, line in attacks.items():
         if scenario == seen or not chosen(line.footer.changes[0].name):
             continue
-        made = r2((_value(data.score(m, seen)), _value(data.score(m, scenario))) for m in models)
+        made = r2((value_of(data.score(m, seen)), value_of(data.score(m, scenario))) for m in models)
         if made is not None:
             found[line.footer.changes[0].text] = made
     if not found:
@@ -479,7 +352,7 @@ def upper_limits(data: Measured) -> Finding:
 
 def off_the_line(data: Measured, names: Sequence[str]) -> dict[str, float]:
     """How far models lie above the line of accuracy under corruptions that all other standard ones draw."""
-    base = {m: (_value(data.clean(m)), data.corrupted(m)) for m in data.models if data.group(m) == STANDARD}
+    base = {m: (value_of(data.clean(m)), data.corrupted(m)) for m in data.models if data.group(m) == STANDARD}
     known = {m: (x, y) for m, (x, y) in base.items() if x is not None and y is not None}
     above: dict[str, float] = {}
     for name in names:
@@ -572,16 +445,6 @@ def agreement_lines(data: Measured) -> Finding:
     return _lines_finding(claim, theirs, rule, found, data)
 
 
-def agreement(one: Rows, other: Rows) -> float:
-    """The share of the samples of both that get the same answer."""
-    index = {name: i for i, name in enumerate(other.ids)}
-    shared = [(i, index[name]) for i, name in enumerate(one.ids) if name in index]
-    if not shared:
-        raise HoldfastError("the runs have no sample in common")
-    mine, theirs = np.array(shared).T
-    return float(np.mean(one.predictions[mine] == other.predictions[theirs]))
-
-
 def norms_under_corruptions(data: Measured) -> Finding:
     claim = "ℓp-adversarially robust models provide effective robustness."
     theirs = "on ImageNet-R and ImageNet-Sketch (its Figure 31)"
@@ -590,7 +453,7 @@ def norms_under_corruptions(data: Measured) -> Finding:
         (m, part): v
         for m in data.models
         if data.group(m) == STANDARD
-        for part, v in (("x", _value(data.clean(m))), ("y", data.corrupted(m)))
+        for part, v in (("x", value_of(data.clean(m))), ("y", data.corrupted(m)))
         if v is not None
     }
     if len(line_of) < 2 * FEWEST:
@@ -598,7 +461,7 @@ def norms_under_corruptions(data: Measured) -> Finding:
     line = fit(table(line_of), "y", "x")
     above: dict[str, list[float]] = {"linf": [], "l2": []}
     for m in data.models:
-        clean, shifted = _value(data.clean(m)), data.corrupted(m)
+        clean, shifted = value_of(data.clean(m)), data.corrupted(m)
         if data.group(m) in above and clean is not None and shifted is not None:
             above[data.group(m)].append(shifted - float(line.expected(np.array([[clean]]))[0]))
     if not all(above.values()):
@@ -607,10 +470,6 @@ def norms_under_corruptions(data: Measured) -> Finding:
         f"{norm} {percent(mean(values), signed=True)} points ({len(values)} models)" for norm, values in above.items()
     )
     return Finding(TESTBED, claim, theirs, ours, HOLDS if all(mean(v) > 0 for v in above.values()) else FAILS, rule)
-
-
-def _value(score: Score | None) -> float | None:
-    return None if score is None else score.value
 
 
 CLAIMS: Sequence[Callable[[Measured], Finding]] = (

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from findings_claims import CLAIMS, FAILS, FEWEST, HOLDS, UNKNOWN, Measured, measured
+from findings_claims import CLAIMS, FAILS, HOLDS, UNKNOWN
+from findings_measured import FEWEST, Measured, measured
 
 from holdfast.boards.provenance import with_stored_names
 from holdfast.core.errors import HoldfastError

@@ -23,6 +23,8 @@ def findings() -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["findings_claims"] = module
+    if str(SCRIPT.parent) not in sys.path:
+        sys.path.append(str(SCRIPT.parent))  # where a script finds its neighbours
     spec.loader.exec_module(module)
     return module
 
@@ -115,3 +117,43 @@ def test_agreement_counts_samples_of_both_runs(findings: ModuleType) -> None:
     one = SimpleNamespace(ids=("a", "b", "c"), predictions=np.array([1, 2, 3]))
     other = SimpleNamespace(ids=("c", "b", "x"), predictions=np.array([3, 0, 9]))
     assert findings.agreement(one, other) == 0.5
+
+
+def test_a_group_is_the_norm_of_a_single_ball_threat(findings: ModuleType) -> None:
+    made = findings.Measured(None)
+    for name, threats, trained_on in (
+        ("linf", ("pgd-linf:radius=8/255",), "d"),
+        ("l1", ("apgd-ce-l1:radius=12",), "d"),
+        ("jpeg", ("jpeg-linf:radius=0.05",), "d"),
+        ("union", ("pgd-linf:radius=8/255", "pgd-l2:radius=0.5"), "d"),
+        ("noisy", (), "d, half under gaussian-noise of random severity"),
+        ("plain", (), "d"),
+    ):
+        made.lines[name] = {"d": line("d", 900, threats=threats, trained_on=trained_on)}
+    groups = [made.group(name) for name in made.models]
+    assert groups[:3] == ["linf", "l1", "other threats"]
+    assert groups[3:] == ["several threats", "corruptions in training", "standard training"]
+
+
+def test_means_over_corruptions_and_attacks_need_all_of_them(findings: ModuleType) -> None:
+    cells = {"d+fog:severity=1": lambda _: 600, "d+fog:severity=2": lambda _: 400, "d+snow:severity=1": lambda _: 900}
+    made = data(findings, 2, cells | {"d+stadv:radius=0.05": lambda _: 300})
+    assert made.corrupted("m0") == pytest.approx(0.7)  # each corruption counts once: (0.5 + 0.9) / 2
+    assert made.unseen("m0") == pytest.approx(0.3)
+    del made.lines["m1"]["d+snow:severity=1"], made.lines["m1"]["d+stadv:radius=0.05"]
+    assert made.corrupted("m1") is None
+    assert made.unseen("m1") is None
+
+
+def test_effective_robustness_of_norms_is_their_distance_from_the_standard_line(findings: ModuleType) -> None:
+    cells = {"d": lambda i: 600 + 30 * i, "d+fog:severity=1": lambda i: 600 + 30 * i}
+    made = data(findings, 10, cells)
+    for name, norm, fog in (("a", "linf", 640), ("b", "linf", 660), ("c", "l2", 720), ("e", "l2", 720)):
+        threats = (f"pgd-{norm}:radius=1",)
+        made.lines[name] = {
+            text: line(text, right, threats=threats, trained_on="d")
+            for text, right in (("d", 600), ("d+fog:severity=1", fog))
+        }
+    found = findings.norms_under_corruptions(made)
+    assert found.ours == "linf +5.0 points (2 models); l2 +12.0 points (2 models)"
+    assert found.verdict == "holds"

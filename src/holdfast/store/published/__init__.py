@@ -1,4 +1,4 @@
-"""What the papers print: their tables, transcribed cell by cell with the source of each, as they come with holdfast.
+"""What comes with holdfast: tables that papers print, cell by cell with the source of each, and scores of own rows.
 
 NAME.csv            model, setting, value (as printed), n (where known), source, note
 NAME.models.csv     what the paper says of each model
