@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
@@ -64,20 +65,29 @@ def _of_pair(recipe: Recipe, model: TorchClassifier, device: torch.device) -> Va
     """Accuracy on both datasets of a pair together, and the posterior agreement between them."""
     logits, right = [], []
     for text in recipe.paired:
-        dataset = load(text)
-        read = dataset.images(range(len(dataset.ids)))
-        if read.failed:
-            raise HoldfastError(f"{len(read.failed)} images of `{text}` cannot be read")
-        pixels = read.pixels.to(device)
-        images = pixels.float() / LEVELS if pixels.dtype == torch.uint8 else pixels.float()
-        logits.append(_logits(model, images))
-        right.append(_share_right(logits[-1], torch.from_numpy(dataset.labels).to(device)))
+        pixels, labels = _whole(text)
+        parts = []
+        for part in torch.split(pixels, WIDTH):
+            some = part.to(device)
+            parts.append(_logits(model, some.float() / LEVELS if some.dtype == torch.uint8 else some.float()))
+        logits.append(torch.cat(parts))
+        right.append(_share_right(logits[-1], labels.to(device)))
     if len(logits[0]) != len(logits[1]):
         raise HoldfastError(
             f"`{recipe.paired[0]}` has {len(logits[0]):,} samples and `{recipe.paired[1]}` {len(logits[1]):,}",
             hint="the datasets of `paired` show the same samples",
         )
     return Validated(sum(right) / 2, agreement=_agreement(*logits))
+
+
+@lru_cache(maxsize=2)
+def _whole(text: str) -> tuple[Tensor, Tensor]:
+    """All images and labels of a dataset. Both of a pair are kept: some are drawn anew each time they are read."""
+    dataset = load(text)
+    read = dataset.images(range(len(dataset.ids)))
+    if read.failed:
+        raise HoldfastError(f"{len(read.failed)} images of `{text}` cannot be read")
+    return read.pixels, torch.from_numpy(dataset.labels)
 
 
 def _agreement(one: Tensor, other: Tensor) -> float:
