@@ -1,6 +1,7 @@
 """Writes docs/findings.md and its figure, and the scores that the board of the suite `findings` ships with.
 
     python scripts/make_findings.py --store rows [--every-score scores.csv]
+    python scripts/make_findings.py --epochs            # only the rows on chosen epochs, from docs/selected-epochs.csv
 
 `holdfast evaluate MODEL… --suite findings` makes the rows. The claims and the rules that decide them are in
 `findings_claims.py`. No torch, weights or images are needed.
@@ -10,12 +11,13 @@ from __future__ import annotations
 
 import argparse
 import csv
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from findings_claims import CLAIMS, FAILS, HOLDS, UNKNOWN
+from findings_claims import CLAIMS, FAILS, HOLDS, OF_EPOCHS, UNKNOWN, Finding
 from findings_measured import FEWEST, Measured, measured
 
 from holdfast.boards.provenance import with_stored_names
@@ -29,30 +31,28 @@ from holdfast.trends.fits import fit
 ROOT = Path(__file__).parents[1]
 PUBLISHED = ROOT / "src" / "holdfast" / "store" / "published"
 SUITE = "findings"
+VERDICTS = (HOLDS, FAILS, UNKNOWN)
+EPOCHS_CLAIM = "PA-selected epochs"
 
 
 def page(data: Measured, dataset: str) -> str:
     """The whole page."""
     findings = [claim(data) for claim in CLAIMS]
     attacks, cells = len(data.of_kinds("attack")), len(data.of_kinds("corruption"))
-    counts = {verdict: sum(f.verdict == verdict for f in findings) for verdict in (HOLDS, FAILS, UNKNOWN)}
+    counted = Counter(finding.verdict for finding in findings)
     text = [
         "# Findings",
         "",
         "What the five papers claim, and what rows of our own say. Made by `make findings` from a store; the scores",
         "come with holdfast: `holdfast board findings`. A line is fitted on logit scale; brackets are 95 % intervals.",
         "",
-        f"On `{dataset}`: {len(data.models)} models, {cells} corruption cells, {attacks} attacks. "
-        + ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
-        + ".",
+        f"On `{dataset}`: {len(data.models)} models, {cells} corruption cells, {attacks} attacks. " + in_all(counted),
         "",
         "![Accuracy under corruptions and unforeseen attacks over models, with their lines](figures/findings.svg)",
     ]
     for paper in dict.fromkeys(finding.paper for finding in findings):
         text += ["", f"## {paper}", "", "| claim | theirs | ours | verdict | rule |", "|---|---|---|---|---|"]
-        text += [
-            f"| {f.claim} | {f.theirs} | {f.ours} | **{f.verdict}** | {f.rule} |" for f in findings if f.paper == paper
-        ]
+        text += [row(finding) for finding in findings if finding.paper == paper]
     text += ["", "## The models", "", "| model | group | trained on | threats | clean |", "|---|---|---|---|---|"]
     for model in data.models:
         clean = data.clean(model)
@@ -60,6 +60,27 @@ def page(data: Measured, dataset: str) -> str:
         shown = clean.percent() if clean else ""
         text.append(f"| {model} | {data.group(model)} | {data.trained_on(model)} | {threats} | {shown} |")
     return "\n".join(text) + "\n"
+
+
+def row(finding: Finding) -> str:
+    parts = finding.claim, finding.theirs, finding.ours, f"**{finding.verdict}**", finding.rule
+    return f"| {' | '.join(parts)} |"
+
+
+def in_all(counted: Mapping[str, int]) -> str:
+    """How many claims have each verdict."""
+    return ", ".join(f"{counted.get(verdict, 0)} {verdict}" for verdict in VERDICTS) + "."
+
+
+def with_epochs(text: str) -> str:
+    """The page with the rows on chosen epochs made again; all others need a store."""
+    lines = text.splitlines()
+    old = [number for number, line in enumerate(lines) if line.startswith(f"| {EPOCHS_CLAIM}")]
+    lines[old[0] : old[-1] + 1] = [row(claim(Measured(None))) for claim in OF_EPOCHS]  # type: ignore[arg-type]
+    counted = Counter(verdict for line in lines for verdict in VERDICTS if f" | **{verdict}** | " in line)
+    summary = next(number for number, line in enumerate(lines) if line.startswith("On `"))
+    lines[summary] = lines[summary].partition(" attacks. ")[0] + " attacks. " + in_all(counted)
+    return "\n".join(lines) + "\n"
 
 
 class Axes(NamedTuple):
@@ -145,11 +166,20 @@ def write_every_score(data: Measured, path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--store", type=Path, required=True)
+    parser.add_argument("--store", type=Path)
+    parser.add_argument(
+        "--epochs", action="store_true", help="make only the rows on chosen epochs again, without a store"
+    )
     parser.add_argument("--dataset", default="cifar10")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "findings.md")
     parser.add_argument("--every-score", type=Path, help="a CSV of every accuracy with its run")
     given = parser.parse_args()
+    if given.epochs:
+        given.out.write_text(with_epochs(given.out.read_text(encoding="utf-8")), encoding="utf-8")
+        print(given.out)
+        return
+    if given.store is None:
+        parser.error("name a store, or --epochs")
     data = measured(Store(given.store), given.dataset)
     if not data.models:
         parser.error(f"{given.store} has no rows of `{given.dataset}`")

@@ -157,3 +157,72 @@ def test_effective_robustness_of_norms_is_their_distance_from_the_standard_line(
     found = findings.norms_under_corruptions(made)
     assert found.ours == "linf +5.0 points (2 models); l2 +12.0 points (2 models)"
     assert found.verdict == "holds"
+
+
+def epoch(epochs: ModuleType, by: str, accuracy: float, *, seed: int, first: int = 5, method: str = "irm") -> Any:
+    return epochs.ChosenEpoch(method, "1-cgo", seed, first, by, 7, accuracy)
+
+
+def test_a_difference_between_chosen_epochs_pairs_those_of_one_training(findings: ModuleType) -> None:
+    from importlib import import_module
+
+    epochs = import_module("findings_epochs")
+    every = [
+        epoch(epochs, by, value, seed=seed)
+        for seed, by, value in (
+            (0, "agreement", 0.6),
+            (0, "accuracy", 0.5),
+            (1, "agreement", 0.7),
+            (1, "accuracy", 0.4),
+            (2, "agreement", 0.9),
+        )
+    ]
+    every += [epoch(epochs, "agreement", 0.1, seed=0, first=1), epoch(epochs, "agreement", 0.1, seed=0, method="erm")]
+    found = epochs.differences(every, "irm", 5)
+    assert found == pytest.approx([0.1, 0.3])
+    score = epochs.mean_difference(found)
+    reach = 12.7062 * 0.1  # Student's t for two values, times their standard error: half their distance
+    assert (score.value, score.low, score.high) == pytest.approx((0.2, 0.2 - reach, 0.2 + reach), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("gains", "verdict"),
+    [
+        ((0.02, 0.03, 0.04), "holds"),
+        ((-0.04, -0.03, -0.02), "does not hold"),
+        ((-0.1, 0.0, 0.1), "cannot be told here"),
+    ],
+)
+def test_chosen_epochs_are_judged_by_their_interval(
+    findings: ModuleType, monkeypatch: pytest.MonkeyPatch, gains: tuple[float, ...], verdict: str
+) -> None:
+    from importlib import import_module
+
+    epochs = import_module("findings_epochs")
+    made = [
+        epoch(epochs, by, 0.5 + (gain if by == "agreement" else 0), seed=seed, first=first)
+        for seed, gain in enumerate(gains)
+        for by in ("agreement", "accuracy")
+        for first in (5, 1)
+    ]
+    monkeypatch.setattr(findings, "read_epochs", lambda: made)
+    found = findings.chosen_epochs("irm", findings.Measured(None))
+    assert found.verdict == verdict
+    assert "over 3 trainings" in found.ours
+    assert found.theirs == "by +4.1 points on average, +7.6 at most"  # its Table 1, IRM under 1-CGO
+    monkeypatch.setattr(findings, "read_epochs", lambda: made[:4])
+    assert findings.chosen_epochs("irm", findings.Measured(None)).verdict == "cannot be told here"
+
+
+def test_the_page_has_the_rows_of_the_table_of_chosen_epochs(findings: ModuleType) -> None:
+    from importlib import import_module
+
+    page = (SCRIPT.parents[1] / "docs" / "findings.md").read_text(encoding="utf-8")
+    assert import_module("make_findings").with_epochs(page) == page
+
+
+def test_printed_differences_are_those_of_table_1(findings: ModuleType) -> None:
+    from importlib import import_module
+
+    printed = import_module("findings_epochs").printed_differences("erm", ["1-cgo", "3-cgo"])
+    assert [round(100 * value, 1) for value in printed] == [9.5, 10.2, 0.3, 2.2, 0.5, 16.6, 3.6, 9.7, 6.4, 6.7]
