@@ -33,7 +33,7 @@ from holdfast.training.train import EpochReport, train
 
 TABLE = Path(__file__).parents[1] / "docs" / "selected-epochs.csv"
 FIRST = 5  # epoch that counts
-TESTS = tuple(f"diagvib:(mnist),env=select-test{number},n=500" for number in range(1, 6))
+TESTS = tuple(f"diagvib:(mnist),env=select-test{number},n=200" for number in range(1, 6))
 FIELDS = ("method", "opportunity", "seed", "from_epoch", "by", "epoch", "accuracy", "agreement")
 
 

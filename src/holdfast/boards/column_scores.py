@@ -301,7 +301,9 @@ def _ratio(column: Column, runs: StoredRuns, best: Table | None) -> ColumnScore:
         known = strengths_of(best, BEST, [entry.attack or "NoAttack" for entry in needed])
         n = min(runs.lines[cell.scenario].accuracy.n for cell in needed.values())
         accuracies = {entry: float(np.asarray(cell.values).mean()) for entry, cell in own.items()}
-        cells = battery(accuracies, {entry: known.get(entry, math.nan) for entry in needed}, n=n, outcomes=own)
+        optimum = {entry: known.get(entry, math.nan) for entry in needed}
+        best_n = int(best.counts[best.models.index(BEST)].min())
+        cells = battery(accuracies, optimum, n=n, best_n=best_n, outcomes=own)
         score = ratio_of(column.score, cells, trained)
     except HoldfastError as error:  # of the numbers: rows were read above
         return ColumnScore(None, have, len(needed), note=error.problem)

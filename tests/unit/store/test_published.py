@@ -26,6 +26,7 @@ COUNTS = {
     "multi-id-rank-correlation": (6, 22, 0),
     "multirobustbench": (16, 34, 0),
     "multirobustbench-best": (1, 456, 0),
+    "multirobustbench-fashion": (1, 25, 0),
     "multirobustbench-site": (21, 367, 3),
     "oodrobustbench-attacks": (10, 100, 0),
     "oodrobustbench-cifar10-l2": (19, 152, 0),
