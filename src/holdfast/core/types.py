@@ -165,7 +165,8 @@ class FastVersion(Protocol):
 
     `error`: by how much the lead of one class over another may be off. `weak`: the parts of attacks that it was found
     too weak for. `exact`: the model itself; None where it has no preferred batch lengths. `records`: whether a loop may
-    record its steps as CUDA graphs, which it keeps in `replays`.
+    record its steps as CUDA graphs, which it keeps in `replays`. `several`: whether the loop takes more than one
+    gradient of a pass.
     """
 
     error: float = 0.0
@@ -174,6 +175,7 @@ class FastVersion(Protocol):
     lengths: BatchLengths | None = None
     records: bool = False
     replays: object = None
+    several: bool = False
 
     def __call__(self, images: Tensor) -> Tensor: ...
 

@@ -109,7 +109,7 @@ class FastVersions:
         if bound < self._worth(job):
             return bound
         if self.device.type == "cuda" and is_worth_compiling(bound / USUAL_RATIO):
-            prepare()
+            prepare(self.device)
         first = [self._first_reference(job, ref, change, width).unbroken for ref, change in _attacks(job)]
         if (upper := bound * max(first, default=1.0)) < self._worth(job):
             return upper

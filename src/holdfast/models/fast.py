@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from holdfast.core.rounding import percent
 from holdfast.core.types import FastVersion
 from holdfast.models.classifier import TorchClassifier
-from holdfast.models.compiling import Compilation, Function, asked, in_half
+from holdfast.models.compiling import Compilation, Function, asked, in_one_line, in_half
 from holdfast.models.lengths import Lengths, Padded, is_capturing, padded
 
 Speed = Literal["auto", "exact", "eager", "graph", "compile"]
@@ -107,15 +107,24 @@ class FastModel(FastVersion):
 
     def improve(self, length: int, *, gradients: bool) -> None:
         """Between two rounds of a loop: begins to compile what pays, and takes over what is ready."""
+        if self.several:  # what is compiled can go back once only: it reuses the memory of the way there
+            return
+        try:
+            self._improve(length, gradients)
+        except Exception as error:  # noqa: BLE001 - the job goes on as it did, whatever the compiler meets
+            self.compiling = None
+            self.notes.append(f"not compiled: {in_one_line(error)}")
+
+    def _improve(self, length: int, gradients: bool) -> None:
         compiling = self.compiling
         if compiling is not None and compiling.is_over:
             self.compiling = None
             if self._saves(compiling.gradients) > TAKING_OVER:
                 self._take_over(compiling)
-        if self.compiling is None and gradients not in self.attempted:
+        if self.compiling is None and gradients not in self.attempted and self._saves(gradients) > TAKING_OVER:
+            self.attempted.add(gradients)  # once: what could be saved only shrinks
             begun = Compilation(self.with_gradients, self._probe(length), gradients=gradients)
-            if self._saves(gradients) > (TAKING_OVER if begun.is_cached else COMPILING):
-                self.attempted.add(gradients)
+            if begun.is_cached or self._saves(gradients) > COMPILING:
                 self.compiling = begun.start()
 
     def _saves(self, gradients: bool) -> float:
@@ -159,8 +168,11 @@ class FastModel(FastVersion):
         return self.images[torch.arange(length, device=self.images.device) % len(self.images)]
 
     def _asked(self, images: Tensor) -> Tensor:
-        function = self.compiled.get((len(images), torch.is_grad_enabled() and images.requires_grad))
+        gradients = torch.is_grad_enabled() and images.requires_grad
+        function = None if gradients and self.several else self.compiled.get((len(images), gradients))
         chosen = self._uncompiled if function is None else function
+        if function is not None:
+            images = images.contiguous()  # another order would be compiled anew
         return chosen(images) if is_capturing() else self.lengths.timed(len(images), lambda: chosen(images))
 
     def _uncompiled(self, images: Tensor) -> Tensor:
