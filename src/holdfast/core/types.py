@@ -195,6 +195,12 @@ def fast_version_of(model: Classifier) -> FastVersion | None:
     return model.fast if isinstance(model, HasFastVersion) else None
 
 
+def drop_recordings(model: Classifier) -> None:
+    """Lets go of recorded steps: each keeps the memory of a whole pass."""
+    if (fast := fast_version_of(model)) is not None:
+        fast.replays = None
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Images (float32, NCHW, in [0, 1]) with their labels and ids.

@@ -167,6 +167,8 @@ class FastVersions:
 
     def _made(self, job: Job, speed: Speed, width: int, report: Callable[[str], None]) -> Version:
         key = (_model_key(job), width, speed)
+        if not len(self._trial_batch(job)):
+            return None, "float32: none of the first images could be read to try a faster version on"
         if key not in self.made:
             assert isinstance(job.model, TorchClassifier)
             notes: list[str] = []

@@ -158,6 +158,8 @@ class References:
 
 def references(model: Classifier, attack: Attack, batch: Batch, width: int, *, parts: int | None = None) -> References:
     """The parts of the attack, all or the first so many, run in float32 on samples that are right at the start."""
+    if not len(batch):
+        return References((), 0.0)
     start = _margins(model, batch, width)
     right = (start < 0).nonzero().squeeze(1)
     share = len(right) / len(start)
@@ -247,7 +249,12 @@ def _gain(
 def _margins(model: Callable[[Tensor], Tensor], batch: Batch, width: int) -> Tensor:
     parts = [slice(i, i + width) for i in range(0, len(batch), width)]
     with torch.no_grad():
-        return torch.cat([margin(model(batch.images[p]), batch.labels[p], batch.labels[p]) for p in parts])
+        return torch.cat([_margin(model(batch.images[p]), batch.labels[p]) for p in parts])
+
+
+def _margin(logits: Tensor, labels: Tensor) -> Tensor:
+    """Zero where the answer is not finite, which counts as wrong."""
+    return torch.where(logits.isfinite().all(dim=1), margin(logits, labels, labels), 0.0)
 
 
 def _wait(images: Tensor) -> None:
