@@ -139,7 +139,7 @@ class Replays:
         except Exception as error:  # noqa: BLE001 - models and plug-ins are other people's code
             if torch.cuda.is_available():
                 torch.cuda.synchronize()
-            self.refused.append(f"{type(error).__name__}: {error}")
+            self.refused.append(f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:160]}")
             return None
 
 

@@ -304,7 +304,7 @@ class Evaluation:
             self._make_fast(self.width.value)
             measured = self.width.recovering(work, self.watcher.note)
         elif isinstance(fast, FastModel):
-            self.loader.fast.note_compiled(self.job, fast)
+            self.loader.fast.note_changes(self.job, fast, self.watcher.note)
         return measured
 
     def _make_fast(self, width: int) -> None:

@@ -156,8 +156,19 @@ class References:
         return self.right * min((part.unbroken for part in self.parts), default=1.0)
 
 
-def references(model: Classifier, attack: Attack, batch: Batch, width: int, *, parts: int | None = None) -> References:
-    """The parts of the attack, all or the first so many, run in float32 on samples that are right at the start."""
+def references(
+    model: Classifier,
+    attack: Attack,
+    batch: Batch,
+    width: int,
+    *,
+    parts: int | None = None,
+    known: References | None = None,
+) -> References:
+    """The parts of the attack, all or the first so many, run in float32 on samples that are right at the start.
+
+    `known`: the first of them, where these were run before.
+    """
     if not len(batch):
         return References((), 0.0)
     start = _margins(model, batch, width)
@@ -167,7 +178,8 @@ def references(model: Classifier, attack: Attack, batch: Batch, width: int, *, p
     # without a radius nothing is confirmed, so the model itself is asked throughout
     short = [(part, radius) for part, radius in dict.fromkeys(short_parts(attack)) if math.isfinite(radius)]
     run = short[:parts] if len(right) else []
-    return References(tuple(_reference(model, *part, batch, start, width) for part in run), share)
+    before = known.parts if known is not None else ()
+    return References((*before, *(_reference(model, *part, batch, start, width) for part in run[len(before) :])), share)
 
 
 def _reference(model: Classifier, attack: Attack, radius: float, batch: Batch, start: Tensor, width: int) -> Reference:

@@ -53,6 +53,7 @@ class Same(FastVersion):
 
     def __init__(self, model: TorchClassifier) -> None:
         self.model, self.count = model, 0
+        self.notes: list[str] = []
 
     def __call__(self, images: Tensor) -> Tensor:
         return self.model(images)
@@ -165,16 +166,38 @@ def test_a_strong_and_faster_version_is_used_and_the_footer_says_so(deciding: An
 
 
 def test_the_footer_says_what_was_compiled_while_the_job_ran() -> None:
+    told: list[str] = []
     loader, fast = ModelLoader(torch.device("cpu")), Same(curved())
     scenario = registry.scenario("fashion-mnist-2k+pgd-linf")
     job = loader.job(registry.bind("model", "fashion-standard"), scenario, RunOptions(samples=20))
     job.notes["gradients"] = "the model itself, tried: well; every success confirmed in float32"
-    loader.fast.note_compiled(job, fast)
+    loader.fast.note_changes(job, fast, told.append)
     assert job.footer.facts["gradients"].startswith("the model itself, tried")
     fast.words += ", compiled"
     for _ in range(2):
-        loader.fast.note_compiled(job, fast)
+        loader.fast.note_changes(job, fast, told.append)
         assert job.footer.facts["gradients"].startswith("the model itself, compiled, tried: well;")
+    assert not told
+    fast.notes.append("not compiled: no such kernel")
+    fast.replays = Replays()
+    fast.replays.refused += ["RuntimeError: a copy to the host"] * 2
+    for _ in range(2):
+        loader.fast.note_changes(job, fast, told.append)
+    assert told == ["not compiled: no such kernel", "steps not recorded: RuntimeError: a copy to the host"]
+    assert job.footer.facts["gradients"].endswith("; ".join(["", *told]))
+
+
+def test_a_part_that_was_run_before_is_not_run_again() -> None:
+    model, asked = curved(), []
+    batch = batch_of(model)
+    first = references(model, attack("autoattack-linf:radius=2/255"), batch, 32, parts=1)
+    model.net.register_forward_pre_hook(lambda *_: asked.append(1))
+    all_parts = references(model, attack("autoattack-linf:radius=2/255"), batch, 32)
+    alone, asked[:] = len(asked), []
+    whole = references(model, attack("autoattack-linf:radius=2/255"), batch, 32, known=first)
+    assert len(asked) < alone
+    assert len(whole.parts) == len(all_parts.parts) == 4
+    assert all(torch.equal(one.gain, other.gain) for one, other in zip(whole.parts, all_parts.parts, strict=True))
 
 
 def test_a_weaker_version_is_not_used_and_the_footer_says_why(deciding: Any) -> None:
