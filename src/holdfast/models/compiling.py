@@ -31,6 +31,7 @@ from holdfast.core.refs import digest
 
 CACHE = "TORCHINDUCTOR_CACHE_DIR"
 WAITING = 120.0  # seconds that a prepared process waits for a network
+LAST_SECONDS = 10.0  # a killed process has to give its memory on the device back
 Function = Callable[[Tensor], Tensor]
 _prepared: list[Compiler] = []  # at most one, which has not been given a network yet
 
@@ -88,7 +89,8 @@ def _end(process: subprocess.Popen[bytes], folder: tempfile.TemporaryDirectory[s
     """Nobody has a use for this process any more, or this one ends; a fork leaves its parent's alone."""
     if os.getpid() == owner:
         process.kill()
-        process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(LAST_SECONDS)
         folder.cleanup()
 
 
