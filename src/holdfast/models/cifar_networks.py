@@ -1,8 +1,10 @@
-"""The networks of the CIFAR literature, with the names of keys that their public checkpoints have."""
+"""The networks of the CIFAR literature and of RobustBench's DeepMind entries, with the keys of public checkpoints."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
 from typing import Literal
 
 import torch.nn.functional as F
@@ -12,6 +14,7 @@ from holdfast.core.errors import Misuse
 from holdfast.core.registry import register
 
 HE_PREACT = "He et al. 2016, arXiv:1603.05027; layout of kuangliu/pytorch-cifar"
+REBUFFI = "Rebuffi et al. 2021, arXiv:2103.01946; layout of deepmind-research"
 HE = "He et al. 2016, arXiv:1512.03385; layout of kuangliu/pytorch-cifar"
 Activation = Literal["relu", "silu"]
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "silu": F.silu}
@@ -39,9 +42,7 @@ def resnet20_cifar(*, depth: int = 20, channels: int = 3, classes: int = 10, wid
     return ThinResNet((depth - 2) // 6, channels, classes, width)
 
 
-@register(
-    "architecture", "preact-resnet-cifar", source="He et al. 2016, arXiv:1603.05027; layout of kuangliu/pytorch-cifar"
-)
+@register("architecture", "preact-resnet-cifar", source=HE_PREACT)
 def preact_resnet_cifar(
     *,
     depth: int = 18,
@@ -69,6 +70,24 @@ def wide_resnet(
     return WideResNet(wide_count(depth), width, channels, classes, ACTIVATIONS[activation])
 
 
+@register("architecture", "wide-resnet-dm", source="Gowal et al. 2020, arXiv:2010.03593; layout of deepmind-research")
+def wide_resnet_dm(
+    *, depth: int = 28, width: int = 10, channels: int = 3, classes: int = 10, activation: Activation = "silu"
+) -> nn.Module:
+    """WideResNet-depth-width as DeepMind trains it: SiLU, and strided convolutions padded below and to the right."""
+    return DmWideResNet(wide_count(depth), width, channels, classes, ACTIVATIONS[activation])
+
+
+@register("architecture", "preact-resnet-dm", source=REBUFFI)
+def preact_resnet_dm(
+    *, depth: int = 18, channels: int = 3, classes: int = 10, width: int = 64, activation: Activation = "silu"
+) -> nn.Module:
+    """Pre-activation ResNet 18 or 34 as DeepMind trains it: SiLU, 3x3 shortcuts, padding of `wide-resnet-dm`."""
+    if depth == 50:
+        raise Misuse("a pre-activation ResNet is built of depth 18 or 34")
+    return DmPreActResNet(block_counts(depth), channels, classes, width, ACTIVATIONS[activation])
+
+
 def block_counts(depth: int) -> tuple[int, ...]:
     if depth not in COUNTS:
         raise Misuse(f"a ResNet for small images has depth {', '.join(map(str, COUNTS))}, got {depth}")
@@ -91,6 +110,19 @@ def stage_of(block: Block, inside: int, outside: int, count: int, stride: int) -
     return nn.Sequential(first, *(block(outside, outside, 1) for _ in range(count - 1)))
 
 
+def stages_of(block: Block, sides: Sequence[int], counts: Sequence[int]) -> list[nn.Sequential]:
+    """Stages from each number of channels to the next; all but the first halve height and width."""
+    return [
+        stage_of(block, *channels, count, stride=2 if number else 1)
+        for number, (channels, count) in enumerate(zip(pairwise(sides), counts, strict=True))
+    ]
+
+
+def wide_stages(block: Block, width: int, count: int) -> list[nn.Sequential]:
+    """The three stages of a WideResNet, `count` blocks each."""
+    return stages_of(block, (16, 16 * width, 32 * width, 64 * width), (count,) * 3)
+
+
 def stage_under(name: str, stage: nn.Module) -> nn.Sequential:
     """The stage one name deeper, as the public keys have it."""
     deeper = nn.Sequential()
@@ -107,14 +139,11 @@ class CifarResNet(nn.Module):
 
     def __init__(self, counts: Sequence[int], channels: int, classes: int, width: int, *, bottleneck: bool) -> None:
         super().__init__()
-        grown = 4 if bottleneck else 1
+        sides = [width * growth * (4 if bottleneck else 1) for growth in (1, 2, 4, 8)]
         block: Block = BottleneckBlock if bottleneck else PlainBlock
         self.conv1, self.bn1 = plain_conv(channels, width), nn.BatchNorm2d(width)
-        self.layer1 = stage_of(block, width, width * grown, counts[0], 1)
-        self.layer2 = stage_of(block, width * grown, 2 * width * grown, counts[1], 2)
-        self.layer3 = stage_of(block, 2 * width * grown, 4 * width * grown, counts[2], 2)
-        self.layer4 = stage_of(block, 4 * width * grown, 8 * width * grown, counts[3], 2)
-        self.linear = nn.Linear(8 * width * grown, classes)
+        self.layer1, self.layer2, self.layer3, self.layer4 = stages_of(block, [width, *sides], counts)
+        self.linear = nn.Linear(sides[-1], classes)
 
     def forward(self, images: Tensor) -> Tensor:
         features = F.relu(self.bn1(self.conv1(images)))
@@ -125,31 +154,34 @@ class CifarResNet(nn.Module):
 class PlainBlock(nn.Module):
     """Two 3x3 convolutions and a shortcut, which is a 1x1 convolution with BatchNorm where the shape changes."""
 
-    def __init__(self, inside: int, outside: int, stride: int) -> None:
+    def __init__(self, inside: int, outside: int, stride: int, *, shortcut: str = "shortcut") -> None:
         super().__init__()
         self.conv1, self.bn1 = plain_conv(inside, outside, stride=stride), nn.BatchNorm2d(outside)
         self.conv2, self.bn2 = plain_conv(outside, outside), nn.BatchNorm2d(outside)
-        self.shortcut = _projection(inside, outside, stride)
+        self.shortcut_name = shortcut
+        self.add_module(shortcut, _projection(inside, outside, stride))
 
     def forward(self, features: Tensor) -> Tensor:
         branch: Tensor = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(features)))))
-        return F.relu(branch + self.shortcut(features))
+        return F.relu(branch + getattr(self, self.shortcut_name)(features))
 
 
 class BottleneckBlock(nn.Module):
-    """A 3x3 convolution between two 1x1 ones, at a quarter of the channels."""
+    """A 3x3 convolution between two 1x1 ones, at a quarter of the channels times `width`; it has the stride."""
 
-    def __init__(self, inside: int, outside: int, stride: int) -> None:
+    def __init__(self, inside: int, outside: int, stride: int, *, width: int = 1, shortcut: str = "shortcut") -> None:
         super().__init__()
-        self.conv1, self.bn1 = plain_conv(inside, outside // 4, 1), nn.BatchNorm2d(outside // 4)
-        self.conv2, self.bn2 = plain_conv(outside // 4, outside // 4, stride=stride), nn.BatchNorm2d(outside // 4)
-        self.conv3, self.bn3 = plain_conv(outside // 4, outside, 1), nn.BatchNorm2d(outside)
-        self.shortcut = _projection(inside, outside, stride)
+        narrow = outside // 4 * width
+        self.conv1, self.bn1 = plain_conv(inside, narrow, 1), nn.BatchNorm2d(narrow)
+        self.conv2, self.bn2 = plain_conv(narrow, narrow, stride=stride), nn.BatchNorm2d(narrow)
+        self.conv3, self.bn3 = plain_conv(narrow, outside, 1), nn.BatchNorm2d(outside)
+        self.shortcut_name = shortcut
+        self.add_module(shortcut, _projection(inside, outside, stride))
 
     def forward(self, features: Tensor) -> Tensor:
         branch = F.relu(self.bn1(self.conv1(features)))
         branch = self.bn3(self.conv3(F.relu(self.bn2(self.conv2(branch)))))
-        return F.relu(branch + self.shortcut(features))
+        return F.relu(branch + getattr(self, self.shortcut_name)(features))
 
 
 def _projection(inside: int, outside: int, stride: int) -> nn.Sequential:
@@ -164,9 +196,8 @@ class ThinResNet(nn.Module):
     def __init__(self, count: int, channels: int, classes: int, width: int) -> None:
         super().__init__()
         self.conv1, self.bn1 = plain_conv(channels, width), nn.BatchNorm2d(width)
-        self.layer1 = stage_of(ThinBlock, width, width, count, 1)
-        self.layer2 = stage_of(ThinBlock, width, 2 * width, count, 2)
-        self.layer3 = stage_of(ThinBlock, 2 * width, 4 * width, count, 2)
+        sides = (width, width, 2 * width, 4 * width)
+        self.layer1, self.layer2, self.layer3 = stages_of(ThinBlock, sides, (count,) * 3)
         self.linear = nn.Linear(4 * width, classes)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -203,15 +234,10 @@ class PreActResNet(nn.Module):
         activated_shortcut: bool,
     ) -> None:
         super().__init__()
-
-        def block(inside: int, outside: int, stride: int) -> nn.Module:
-            return PreActBlock(inside, outside, stride, activated_shortcut)
-
+        block = partial(PreActBlock, activated_shortcut=activated_shortcut)
+        sides = (width, width, 2 * width, 4 * width, 8 * width)
         self.conv1 = plain_conv(channels, width)
-        self.layer1 = stage_of(block, width, width, counts[0], 1)
-        self.layer2 = stage_of(block, width, 2 * width, counts[1], 2)
-        self.layer3 = stage_of(block, 2 * width, 4 * width, counts[2], 2)
-        self.layer4 = stage_of(block, 4 * width, 8 * width, counts[3], 2)
+        self.layer1, self.layer2, self.layer3, self.layer4 = stages_of(block, sides, counts)
         self.bn = nn.BatchNorm2d(8 * width) if final_norm else None
         self.linear = nn.Linear(8 * width, classes)
 
@@ -248,15 +274,10 @@ class WideResNet(nn.Module):
         self, count: int, width: int, channels: int, classes: int, activation: Callable[[Tensor], Tensor]
     ) -> None:
         super().__init__()
-
-        def block(inside: int, outside: int, stride: int) -> nn.Module:
-            return WideBlock(inside, outside, stride, activation)
-
         self.activation = activation
         self.conv1 = plain_conv(channels, 16)
-        self.block1 = stage_under("layer", stage_of(block, 16, 16 * width, count, 1))
-        self.block2 = stage_under("layer", stage_of(block, 16 * width, 32 * width, count, 2))
-        self.block3 = stage_under("layer", stage_of(block, 32 * width, 64 * width, count, 2))
+        stages = wide_stages(partial(WideBlock, activation=activation), width, count)
+        self.block1, self.block2, self.block3 = (stage_under("layer", stage) for stage in stages)
         self.bn1 = nn.BatchNorm2d(64 * width)
         self.fc = nn.Linear(64 * width, classes)
 
@@ -281,3 +302,87 @@ class WideBlock(nn.Module):
         branch: Tensor = self.conv2(self.activation(self.bn2(self.conv1(active))))
         shortcut: Tensor = features if self.convShortcut is None else self.convShortcut(active)
         return branch + shortcut
+
+
+class DmWideResNet(nn.Module):
+    """`WideResNet` in DeepMind's layout."""
+
+    def __init__(
+        self, count: int, width: int, channels: int, classes: int, activation: Callable[[Tensor], Tensor]
+    ) -> None:
+        super().__init__()
+        self.activation = activation
+        self.init_conv = plain_conv(channels, 16)
+        stages = wide_stages(partial(DmWideBlock, activation=activation), width, count)
+        self.layer = nn.Sequential(*(stage_under("block", stage) for stage in stages))
+        self.batchnorm = nn.BatchNorm2d(64 * width)
+        self.logits = nn.Linear(64 * width, classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        features = self.activation(self.batchnorm(self.layer(self.init_conv(images))))
+        logits: Tensor = self.logits(pooled(features))
+        return logits
+
+
+class DmWideBlock(nn.Module):
+    """`WideBlock` in DeepMind's layout."""
+
+    def __init__(self, inside: int, outside: int, stride: int, activation: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.activation = activation
+        self.batchnorm_0, self.conv_0 = nn.BatchNorm2d(inside), plain_conv(inside, outside, 3, stride, padding=0)
+        self.batchnorm_1, self.conv_1 = nn.BatchNorm2d(outside), plain_conv(outside, outside)
+        self.shortcut = plain_conv(inside, outside, 1, stride) if inside != outside else None
+
+    def forward(self, features: Tensor) -> Tensor:
+        active = self.activation(self.batchnorm_0(features))
+        branch = self.activation(self.batchnorm_1(self.conv_0(_padded(active, self.conv_0))))
+        shortcut: Tensor = features if self.shortcut is None else self.shortcut(active)
+        result: Tensor = shortcut + self.conv_1(branch)
+        return result
+
+
+class DmPreActResNet(nn.Module):
+    """`PreActResNet` in DeepMind's layout."""
+
+    def __init__(
+        self, counts: Sequence[int], channels: int, classes: int, width: int, activation: Callable[[Tensor], Tensor]
+    ) -> None:
+        super().__init__()
+        sides = (width, width, 2 * width, 4 * width, 8 * width)
+        block = partial(DmPreActBlock, activation=activation)
+        self.activation = activation
+        self.conv_2d = plain_conv(channels, width)
+        self.layer_0, self.layer_1, self.layer_2, self.layer_3 = stages_of(block, sides, counts)
+        self.batchnorm = nn.BatchNorm2d(8 * width)
+        self.logits = nn.Linear(8 * width, classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        features = self.layer_3(self.layer_2(self.layer_1(self.layer_0(self.conv_2d(images)))))
+        logits: Tensor = self.logits(pooled(self.activation(self.batchnorm(features))))
+        return logits
+
+
+class DmPreActBlock(nn.Module):
+    """`PreActBlock` in DeepMind's layout: the shortcut is a 3x3 convolution of the block's input."""
+
+    def __init__(self, inside: int, outside: int, stride: int, activation: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.activation = activation
+        self.batchnorm_0, self.conv_2d_1 = nn.BatchNorm2d(inside), plain_conv(inside, outside, 3, stride, padding=0)
+        self.batchnorm_1, self.conv_2d_2 = nn.BatchNorm2d(outside), plain_conv(outside, outside)
+        changes = stride != 1 or inside != outside
+        self.shortcut = plain_conv(inside, outside, 3, stride, padding=0) if changes else None
+
+    def forward(self, features: Tensor) -> Tensor:
+        active = self.activation(self.batchnorm_0(features))
+        branch = self.activation(self.batchnorm_1(self.conv_2d_1(_padded(active, self.conv_2d_1))))
+        shortcut: Tensor = features if self.shortcut is None else self.shortcut(_padded(features, self.shortcut))
+        result: Tensor = shortcut + self.conv_2d_2(branch)
+        return result
+
+
+def _padded(features: Tensor, conv: nn.Conv2d) -> Tensor:
+    """Padded for a 3x3 convolution as SAME of TensorFlow: with stride 2, even sides below and to the right alone."""
+    height, width = ((0 if conv.stride[0] == 2 and side % 2 == 0 else 1) for side in features.shape[-2:])
+    return F.pad(features, (width, 1, height, 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 
 from holdfast.core.errors import Misuse
 from holdfast.core.registry import register
-from holdfast.models.cifar_networks import Block, plain_conv, pooled, stage_of
+from holdfast.models.cifar_networks import BottleneckBlock, PlainBlock, plain_conv, pooled, stage_under, stages_of
 
 COUNTS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
 CONVNEXTS = {
@@ -48,65 +49,21 @@ def convnext(
 
 
 class ImageNetResNet(nn.Module):
-    """Post-activation ResNet with four stages; the stride of a bottleneck block lies in its 3x3 convolution."""
+    """Post-activation ResNet with four stages of basic or bottleneck blocks behind a 7x7 stem."""
 
     def __init__(self, counts: Sequence[int], width: int, channels: int, classes: int, *, bottleneck: bool) -> None:
         super().__init__()
         sides = [side * (4 if bottleneck else 1) for side in (64, 128, 256, 512)]
-
-        def block(inside: int, outside: int, stride: int) -> nn.Module:
-            return WideBottleneck(inside, outside, stride, width) if bottleneck else BasicBlock(inside, outside, stride)
-
+        kind = partial(BottleneckBlock, width=width) if bottleneck else PlainBlock
+        block = partial(kind, shortcut="downsample")
         self.conv1, self.bn1 = plain_conv(channels, 64, 7, 2), nn.BatchNorm2d(64)
-        self.layer1, self.layer2, self.layer3, self.layer4 = _stages(block, [64, *sides], counts)
+        self.layer1, self.layer2, self.layer3, self.layer4 = stages_of(block, [64, *sides], counts)
         self.fc = nn.Linear(sides[-1], classes)
 
     def forward(self, images: Tensor) -> Tensor:
         features = F.max_pool2d(F.relu(self.bn1(self.conv1(images))), 3, 2, 1)
         logits: Tensor = self.fc(pooled(self.layer4(self.layer3(self.layer2(self.layer1(features))))))
         return logits
-
-
-def _stages(block: Block, sides: Sequence[int], counts: Sequence[int]) -> list[nn.Sequential]:
-    strides = (1, 2, 2, 2)
-    return [stage_of(block, sides[i], sides[i + 1], count, strides[i]) for i, count in enumerate(counts)]
-
-
-class BasicBlock(nn.Module):
-    """Two 3x3 convolutions."""
-
-    def __init__(self, inside: int, outside: int, stride: int) -> None:
-        super().__init__()
-        self.conv1, self.bn1 = plain_conv(inside, outside, stride=stride), nn.BatchNorm2d(outside)
-        self.conv2, self.bn2 = plain_conv(outside, outside), nn.BatchNorm2d(outside)
-        self.downsample = _downsample(inside, outside, stride)
-
-    def forward(self, features: Tensor) -> Tensor:
-        branch: Tensor = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(features)))))
-        return F.relu(branch + (features if self.downsample is None else self.downsample(features)))
-
-
-class WideBottleneck(nn.Module):
-    """A 3x3 convolution between two 1x1 ones, at a quarter of the channels times `width`."""
-
-    def __init__(self, inside: int, outside: int, stride: int, width: int) -> None:
-        super().__init__()
-        narrow = outside // 4 * width
-        self.conv1, self.bn1 = plain_conv(inside, narrow, 1), nn.BatchNorm2d(narrow)
-        self.conv2, self.bn2 = plain_conv(narrow, narrow, stride=stride), nn.BatchNorm2d(narrow)
-        self.conv3, self.bn3 = plain_conv(narrow, outside, 1), nn.BatchNorm2d(outside)
-        self.downsample = _downsample(inside, outside, stride)
-
-    def forward(self, features: Tensor) -> Tensor:
-        branch = F.relu(self.bn1(self.conv1(features)))
-        branch = self.bn3(self.conv3(F.relu(self.bn2(self.conv2(branch)))))
-        return F.relu(branch + (features if self.downsample is None else self.downsample(features)))
-
-
-def _downsample(inside: int, outside: int, stride: int) -> nn.Sequential | None:
-    if stride == 1 and inside == outside:
-        return None
-    return nn.Sequential(plain_conv(inside, outside, 1, stride), nn.BatchNorm2d(outside))
 
 
 class ConvNeXt(nn.Module):
@@ -135,9 +92,7 @@ def _stem(kind: Stem, channels: int, width: int) -> nn.Module:
     layers: list[nn.Module] = []
     for inside, outside, stride in zip((channels, *sides), sides, (2, 2, 1), strict=False):
         layers += [nn.Conv2d(inside, outside, 3, stride, 1), ChannelNorm(outside), nn.GELU()]
-    deeper = nn.Sequential()
-    deeper.add_module("stem", nn.Sequential(*layers))
-    return deeper
+    return stage_under("stem", nn.Sequential(*layers))
 
 
 class ChannelNorm(nn.LayerNorm):
