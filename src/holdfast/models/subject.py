@@ -26,6 +26,9 @@ class ProbeResult(NamedTuple):
     explanation: str
 
 
+error, warning, note = (functools.partial(ProbeResult, level) for level in ("error", "warning", "note"))
+
+
 @dataclass(slots=True)
 class Watch:
     """What happened inside one forward pass."""
@@ -42,6 +45,7 @@ class Gradients(NamedTuple):
     logits: Tensor | None = None
 
 
+@dataclass(eq=False)
 class Subject:
     """A classifier with the images it is examined on.
 
@@ -49,23 +53,14 @@ class Subject:
     probes meaningless: a random model differs in every other way, too.
     """
 
-    def __init__(
-        self,
-        classifier: Classifier,
-        images: Tensor,
-        labels: Tensor,
-        *,
-        was_training: bool,
-        majority: float | None = None,
-    ) -> None:
-        self.classifier = classifier
-        self.images = images
-        self.labels = labels
-        self.was_training = was_training
-        self.majority = majority
-        self.flags: set[str] = set()
-        self.watch = Watch()
-        self.wrote = False
+    classifier: Classifier
+    images: Tensor
+    labels: Tensor
+    was_training: bool
+    majority: float | None = None
+    flags: set[str] = field(default_factory=set, init=False)
+    watch: Watch = field(default_factory=Watch, init=False)
+    wrote: bool = field(default=False, init=False)
 
     @functools.cached_property
     def output(self) -> Any:
