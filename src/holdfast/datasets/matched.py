@@ -67,7 +67,10 @@ def matched_dataset(
         raise Misuse(f"`per_class` must lie in 1…`at_least`, got {per_class} of {at_least}")
     file = Path(table).expanduser()
     framing = framing_of(channels, size, resize)
-    names = _imagenet_names() if classes == IMAGENET else class_names(Path(classes).expanduser())
+    if classes == IMAGENET:  # each class under its one name with all the words of its synset, in the order of models
+        names = {name: (name, *synonyms()[wnid]) for wnid, name in wnids().items()}
+    else:
+        names = class_names(Path(classes).expanduser())
     if only is not None and classes != IMAGENET:
         raise Misuse("`only` takes some of ImageNet's classes, and `classes` is a file", hint="classes=imagenet")
     columns = table_columns(file, (image, text or by))
@@ -134,11 +137,6 @@ def _of_classes(
     )
     own = np.array([meaning[int(labels[i])] for i in positions], dtype=np.int64)
     return ImageFiles(made, tuple(ids[i] for i in positions), own, kept.__getitem__, framing)
-
-
-def _imagenet_names() -> dict[str, tuple[str, ...]]:
-    """ImageNet's classes in the order of models, each under its one name with all the words of its synset."""
-    return {name: (name, *synonyms()[wnid]) for wnid, name in wnids().items()}
 
 
 def matches(

@@ -22,8 +22,8 @@ STILL, PIXELS = 1e-5, 100  # a change of so many pixels by so little, that no fl
 
 def optimisation_loop(subject: Subject) -> ProbeResult | None:
     assert subject.output is not None, "the forward pass comes first, and is watched"
-    part, calls = max(subject.watch.calls.items(), key=lambda item: item[1], default=("", 0))
-    if subject.watch.backwards:
+    part, calls = max(subject.calls.items(), key=lambda item: item[1], default=("", 0))
+    if subject.backwards:
         what = "The forward pass runs backward passes of its own: it optimises while it predicts."
     elif calls >= MANY_CALLS:
         what = f"One forward pass calls `{part}` {calls} times, like an optimisation or sampling loop."

@@ -99,7 +99,11 @@ def torchvision_model(name: str, *, weights: str = "DEFAULT") -> Classifier:
     `own-size:DATASET` resizes and crops as it does.
     """
     models = optional("torchvision.models", extra="torchvision")
-    chosen = _torchvision_weights(models, name, weights)
+    _must_exist(models, name)
+    choices = models.get_model_weights(name)
+    if weights not in choices.__members__:
+        raise unknown(f"weights of `{name}`", weights, choices.__members__)
+    chosen = choices[weights]
     transforms = chosen.transforms()
     net = _torchvision_network(models, name, weights=chosen)
     return described(
@@ -122,14 +126,6 @@ def torchvision_architecture(name: str, *, classes: int | None = None) -> nn.Mod
     models = optional("torchvision.models", extra="torchvision")
     _must_exist(models, name)
     return _torchvision_network(models, name, weights=None, classes=classes)
-
-
-def _torchvision_weights(models: ModuleType, name: str, weights: str) -> Any:
-    _must_exist(models, name)
-    choices = models.get_model_weights(name)
-    if weights not in choices.__members__:
-        raise unknown(f"weights of `{name}`", weights, choices.__members__)
-    return choices[weights]
 
 
 def _must_exist(models: ModuleType, name: str) -> None:
