@@ -139,8 +139,7 @@ def diagvib(
 
 def outline(image: NDArray[np.uint8], factors: Factors) -> NDArray[np.bool_] | None:
     """Where the shape is, on its square canvas: its bounding box, made to fit the circle of the canvas, centred."""
-    box = bounding_box(image, above=BOX_ABOVE)
-    if box is None:
+    if (box := bounding_box(image, above=BOX_ABOVE)) is None:
         return None
     shape = fitted(box, CANVAS / math.sqrt(2) * SCALES[factors.scale])
     canvas = np.zeros((canvas_side(factors),) * 2, dtype=bool)

@@ -61,8 +61,7 @@ def folder(
     _tell_left_out(root, classes.values())
     listed = tuple(file for images in files.values() for file in images)
     ids = tuple(spelled(f"{file.parent.name}/{file.name}", root) for file in listed)
-    twice = first_duplicate(ids)
-    if twice is not None:
+    if (twice := first_duplicate(ids)) is not None:
         raise HoldfastError(f"two files of {root} have the id `{twice}`", hint="rename one of them")
     numbers = np.repeat(np.arange(len(files), dtype=np.int64), [len(images) for images in files.values()])
     card = DatasetCard(

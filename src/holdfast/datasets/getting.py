@@ -304,8 +304,7 @@ def _package(command: list[str], pattern: str, visit: Visit) -> Path:
 
 
 def _run(command: list[str], folder: Path) -> None:
-    tool = shutil.which(command[0])
-    if tool is None:
+    if (tool := shutil.which(command[0])) is None:
         raise MirrorFailed(f"needs `{command[0]}`, which is not installed")
     environment = {**os.environ, "LC_ALL": "C"}
     try:

@@ -83,8 +83,7 @@ def _encoded(name: str, split: str, columns: Columns, framing: Framing, answers:
         given.append(value)
     labels, classes = numbered_labels(given, name, names=columns.classes)
     ids = columns.ids or numbered(range(len(given)), width=5, prefix=f"{split}-")
-    twice = first_duplicate(ids)
-    if twice is not None:
+    if (twice := first_duplicate(ids)) is not None:
         raise HoldfastError(f"the id `{twice}` appears twice in {name}", hint="choose another column for `identity`")
 
     def opened(position: int) -> Opened:

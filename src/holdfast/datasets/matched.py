@@ -75,8 +75,7 @@ def matched_dataset(
         raise Misuse("`only` takes some of ImageNet's classes, and `classes` is a file", hint="classes=imagenet")
     columns = table_columns(file, (image, text or by))
     ids = [str(path) for path in columns[image]]
-    twice = first_duplicate(ids)
-    if twice is not None:
+    if (twice := first_duplicate(ids)) is not None:
         raise HoldfastError(f"the image `{twice}` appears twice in {file}", hint="keep one row per image")
     labels = matches(columns[text or by], names, by=by, longest=longest)
     kept, counts = balanced_choice(ids, labels, len(names), per_class=per_class, at_least=at_least, seed=seed)

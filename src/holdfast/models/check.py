@@ -45,8 +45,7 @@ def check(classifier: Classifier, images: Tensor, labels: Tensor, *, majority: f
     flags: list[Flag] = []
     with modes_kept(classifier):
         for probe in PROBES:
-            result = _run_probe(probe, subject)
-            if result is None:
+            if (result := _run_probe(probe, subject)) is None:
                 continue
             flags.append(Flag(probe.__name__.replace("_", "-"), result.level, result.explanation))
             subject.flags.add(flags[-1].name)

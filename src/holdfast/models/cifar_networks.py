@@ -22,83 +22,16 @@ Block = Callable[[int, int, int], nn.Module]  # channels in, channels out, strid
 COUNTS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}
 
 
-@register("architecture", "resnet-cifar", source=HE)
-def resnet_cifar(*, depth: int = 50, channels: int = 3, classes: int = 10, width: int = 64) -> nn.Module:
-    """ResNet of depth 18, 34 or 50 for small images: a 3x3 stem without pooling; 50 has bottleneck blocks."""
-    return CifarResNet(block_counts(depth), channels, classes, width, bottleneck=depth == 50)
-
-
 @register("architecture", "resnet18-cifar", source=HE)
 def resnet18_cifar(*, channels: int = 3, classes: int = 10, width: int = 64) -> nn.Module:
     """ResNet-18 for small images: a 3x3 stem without pooling, names as in the common CIFAR checkpoints."""
-    return resnet_cifar(depth=18, channels=channels, classes=classes, width=width)
-
-
-@register("architecture", "resnet20-cifar", source="He et al. 2016, arXiv:1512.03385, section 4.2")
-def resnet20_cifar(*, depth: int = 20, channels: int = 3, classes: int = 10, width: int = 16) -> nn.Module:
-    """The thin ResNet of depth 6 n + 2 with three stages and shortcuts without parameters; 0.27 M parameters at 20."""
-    if depth < 8 or (depth - 2) % 6:
-        raise Misuse(f"the depth of a thin ResNet is 6 n + 2, such as 20, 32 or 56, got {depth}")
-    return ThinResNet((depth - 2) // 6, channels, classes, width)
-
-
-@register("architecture", "preact-resnet-cifar", source=HE_PREACT)
-def preact_resnet_cifar(
-    *,
-    depth: int = 18,
-    channels: int = 3,
-    classes: int = 10,
-    width: int = 64,
-    final_norm: bool = False,
-    activated_shortcut: bool = True,
-) -> nn.Module:
-    """Pre-activation ResNet of depth 18 or 34 for small images.
-
-    Public versions differ: `final_norm` has BatchNorm and ReLU before the last layer, and `activated_shortcut` takes
-    shortcuts after the first BatchNorm and ReLU of a block, not before.
-    """
-    if depth == 50:
-        raise Misuse("a pre-activation ResNet is built of depth 18 or 34")
-    return PreActResNet(block_counts(depth), channels, classes, width, final_norm, activated_shortcut)
-
-
-@register("architecture", "wide-resnet", source="Zagoruyko & Komodakis 2016, arXiv:1605.07146; layout of TRADES")
-def wide_resnet(
-    *, depth: int = 28, width: int = 10, channels: int = 3, classes: int = 10, activation: Activation = "relu"
-) -> nn.Module:
-    """WideResNet-depth-width for small images, with the names of keys of TRADES' and most public checkpoints."""
-    return WideResNet(wide_count(depth), width, channels, classes, ACTIVATIONS[activation])
-
-
-@register("architecture", "wide-resnet-dm", source="Gowal et al. 2020, arXiv:2010.03593; layout of deepmind-research")
-def wide_resnet_dm(
-    *, depth: int = 28, width: int = 10, channels: int = 3, classes: int = 10, activation: Activation = "silu"
-) -> nn.Module:
-    """WideResNet-depth-width as DeepMind trains it: SiLU, and strided convolutions padded below and to the right."""
-    return DmWideResNet(wide_count(depth), width, channels, classes, ACTIVATIONS[activation])
-
-
-@register("architecture", "preact-resnet-dm", source=REBUFFI)
-def preact_resnet_dm(
-    *, depth: int = 18, channels: int = 3, classes: int = 10, width: int = 64, activation: Activation = "silu"
-) -> nn.Module:
-    """Pre-activation ResNet 18 or 34 as DeepMind trains it: SiLU, 3x3 shortcuts, padding of `wide-resnet-dm`."""
-    if depth == 50:
-        raise Misuse("a pre-activation ResNet is built of depth 18 or 34")
-    return DmPreActResNet(block_counts(depth), channels, classes, width, ACTIVATIONS[activation])
+    return CifarResNet(depth=18, channels=channels, classes=classes, width=width)
 
 
 def block_counts(depth: int) -> tuple[int, ...]:
     if depth not in COUNTS:
         raise Misuse(f"a ResNet for small images has depth {', '.join(map(str, COUNTS))}, got {depth}")
     return COUNTS[depth]
-
-
-def wide_count(depth: int) -> int:
-    """Blocks per stage."""
-    if depth < 10 or (depth - 4) % 6:
-        raise Misuse(f"the depth of a WideResNet is 6 n + 4, such as 28, 34 or 70, got {depth}")
-    return (depth - 4) // 6
 
 
 def plain_conv(inside: int, outside: int, size: int = 3, stride: int = 1, padding: int | None = None) -> nn.Conv2d:
@@ -118,9 +51,11 @@ def stages_of(block: Block, sides: Sequence[int], counts: Sequence[int]) -> list
     ]
 
 
-def wide_stages(block: Block, width: int, count: int) -> list[nn.Sequential]:
-    """The three stages of a WideResNet, `count` blocks each."""
-    return stages_of(block, (16, 16 * width, 32 * width, 64 * width), (count,) * 3)
+def wide_stages(block: Block, depth: int, width: int) -> list[nn.Sequential]:
+    """The three stages of a WideResNet."""
+    if depth < 10 or (depth - 4) % 6:
+        raise Misuse(f"the depth of a WideResNet is 6 n + 4, such as 28, 34 or 70, got {depth}")
+    return stages_of(block, (16, 16 * width, 32 * width, 64 * width), ((depth - 4) // 6,) * 3)
 
 
 def stage_under(name: str, stage: nn.Module) -> nn.Sequential:
@@ -134,15 +69,16 @@ def pooled(features: Tensor) -> Tensor:
     return F.adaptive_avg_pool2d(features, 1).flatten(1)
 
 
+@register("architecture", "resnet-cifar", source=HE)
 class CifarResNet(nn.Module):
-    """Post-activation ResNet with four stages of basic or bottleneck blocks."""
+    """ResNet of depth 18, 34 or 50 for small images: a 3x3 stem without pooling; 50 has bottleneck blocks."""
 
-    def __init__(self, counts: Sequence[int], channels: int, classes: int, width: int, *, bottleneck: bool) -> None:
+    def __init__(self, *, depth: int = 50, channels: int = 3, classes: int = 10, width: int = 64) -> None:
         super().__init__()
-        sides = [width * growth * (4 if bottleneck else 1) for growth in (1, 2, 4, 8)]
-        block: Block = BottleneckBlock if bottleneck else PlainBlock
+        block, growth = (BottleneckBlock, 4) if depth == 50 else (PlainBlock, 1)
+        sides = [width * growth * number for number in (1, 2, 4, 8)]
         self.conv1, self.bn1 = plain_conv(channels, width), nn.BatchNorm2d(width)
-        self.layer1, self.layer2, self.layer3, self.layer4 = stages_of(block, [width, *sides], counts)
+        self.layer1, self.layer2, self.layer3, self.layer4 = stages_of(block, [width, *sides], block_counts(depth))
         self.linear = nn.Linear(sides[-1], classes)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -190,14 +126,17 @@ def _projection(inside: int, outside: int, stride: int) -> nn.Sequential:
     return nn.Sequential(plain_conv(inside, outside, 1, stride), nn.BatchNorm2d(outside))
 
 
+@register("architecture", "resnet20-cifar", source="He et al. 2016, arXiv:1512.03385, section 4.2")
 class ThinResNet(nn.Module):
-    """Three stages of blocks whose shortcuts drop pixels and add empty channels."""
+    """The thin ResNet of depth 6 n + 2 with three stages and shortcuts without parameters; 0.27 M parameters at 20."""
 
-    def __init__(self, count: int, channels: int, classes: int, width: int) -> None:
+    def __init__(self, *, depth: int = 20, channels: int = 3, classes: int = 10, width: int = 16) -> None:
         super().__init__()
+        if depth < 8 or (depth - 2) % 6:
+            raise Misuse(f"the depth of a thin ResNet is 6 n + 2, such as 20, 32 or 56, got {depth}")
         self.conv1, self.bn1 = plain_conv(channels, width), nn.BatchNorm2d(width)
         sides = (width, width, 2 * width, 4 * width)
-        self.layer1, self.layer2, self.layer3 = stages_of(ThinBlock, sides, (count,) * 3)
+        self.layer1, self.layer2, self.layer3 = stages_of(ThinBlock, sides, ((depth - 2) // 6,) * 3)
         self.linear = nn.Linear(4 * width, classes)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -221,23 +160,31 @@ class ThinBlock(nn.Module):
         return F.relu(branch + F.pad(smaller, (0, 0, 0, 0, self.padding, self.padding)))
 
 
+@register("architecture", "preact-resnet-cifar", source=HE_PREACT)
 class PreActResNet(nn.Module):
-    """Pre-activation ResNet with four stages."""
+    """Pre-activation ResNet of depth 18 or 34 for small images.
+
+    Public versions differ: `final_norm` has BatchNorm and ReLU before the last layer, and `activated_shortcut` takes
+    shortcuts after the first BatchNorm and ReLU of a block, not before.
+    """
 
     def __init__(
         self,
-        counts: Sequence[int],
-        channels: int,
-        classes: int,
-        width: int,
-        final_norm: bool,
-        activated_shortcut: bool,
+        *,
+        depth: int = 18,
+        channels: int = 3,
+        classes: int = 10,
+        width: int = 64,
+        final_norm: bool = False,
+        activated_shortcut: bool = True,
     ) -> None:
         super().__init__()
+        if depth == 50:
+            raise Misuse("a pre-activation ResNet is built of depth 18 or 34")
         block = partial(PreActBlock, activated_shortcut=activated_shortcut)
         sides = (width, width, 2 * width, 4 * width, 8 * width)
         self.conv1 = plain_conv(channels, width)
-        self.layer1, self.layer2, self.layer3, self.layer4 = stages_of(block, sides, counts)
+        self.layer1, self.layer2, self.layer3, self.layer4 = stages_of(block, sides, block_counts(depth))
         self.bn = nn.BatchNorm2d(8 * width) if final_norm else None
         self.linear = nn.Linear(8 * width, classes)
 
@@ -267,16 +214,18 @@ class PreActBlock(nn.Module):
         return branch + shortcut
 
 
+@register("architecture", "wide-resnet", source="Zagoruyko & Komodakis 2016, arXiv:1605.07146; layout of TRADES")
 class WideResNet(nn.Module):
-    """Pre-activation WideResNet with three stages."""
+    """WideResNet-depth-width for small images, with the names of keys of TRADES' and most public checkpoints."""
 
     def __init__(
-        self, count: int, width: int, channels: int, classes: int, activation: Callable[[Tensor], Tensor]
+        self, *, depth: int = 28, width: int = 10, channels: int = 3, classes: int = 10, activation: Activation = "relu"
     ) -> None:
         super().__init__()
-        self.activation = activation
+        self.activation = ACTIVATIONS[activation]
+        block = partial(WideBlock, activation=self.activation)
         self.conv1 = plain_conv(channels, 16)
-        stages = wide_stages(partial(WideBlock, activation=activation), width, count)
+        stages = wide_stages(block, depth, width)
         self.block1, self.block2, self.block3 = (stage_under("layer", stage) for stage in stages)
         self.bn1 = nn.BatchNorm2d(64 * width)
         self.fc = nn.Linear(64 * width, classes)
@@ -304,16 +253,18 @@ class WideBlock(nn.Module):
         return branch + shortcut
 
 
+@register("architecture", "wide-resnet-dm", source="Gowal et al. 2020, arXiv:2010.03593; layout of deepmind-research")
 class DmWideResNet(nn.Module):
-    """`WideResNet` in DeepMind's layout."""
+    """WideResNet-depth-width as DeepMind trains it: SiLU, and strided convolutions padded below and to the right."""
 
     def __init__(
-        self, count: int, width: int, channels: int, classes: int, activation: Callable[[Tensor], Tensor]
+        self, *, depth: int = 28, width: int = 10, channels: int = 3, classes: int = 10, activation: Activation = "silu"
     ) -> None:
         super().__init__()
-        self.activation = activation
+        self.activation = ACTIVATIONS[activation]
+        block = partial(DmWideBlock, activation=self.activation)
         self.init_conv = plain_conv(channels, 16)
-        stages = wide_stages(partial(DmWideBlock, activation=activation), width, count)
+        stages = wide_stages(block, depth, width)
         self.layer = nn.Sequential(*(stage_under("block", stage) for stage in stages))
         self.batchnorm = nn.BatchNorm2d(64 * width)
         self.logits = nn.Linear(64 * width, classes)
@@ -342,18 +293,21 @@ class DmWideBlock(nn.Module):
         return result
 
 
+@register("architecture", "preact-resnet-dm", source=REBUFFI)
 class DmPreActResNet(nn.Module):
-    """`PreActResNet` in DeepMind's layout."""
+    """Pre-activation ResNet 18 or 34 as DeepMind trains it: SiLU, 3x3 shortcuts, padding of `wide-resnet-dm`."""
 
     def __init__(
-        self, counts: Sequence[int], channels: int, classes: int, width: int, activation: Callable[[Tensor], Tensor]
+        self, *, depth: int = 18, channels: int = 3, classes: int = 10, width: int = 64, activation: Activation = "silu"
     ) -> None:
         super().__init__()
+        if depth == 50:
+            raise Misuse("a pre-activation ResNet is built of depth 18 or 34")
         sides = (width, width, 2 * width, 4 * width, 8 * width)
-        block = partial(DmPreActBlock, activation=activation)
-        self.activation = activation
+        self.activation = ACTIVATIONS[activation]
+        block = partial(DmPreActBlock, activation=self.activation)
         self.conv_2d = plain_conv(channels, width)
-        self.layer_0, self.layer_1, self.layer_2, self.layer_3 = stages_of(block, sides, counts)
+        self.layer_0, self.layer_1, self.layer_2, self.layer_3 = stages_of(block, sides, block_counts(depth))
         self.batchnorm = nn.BatchNorm2d(8 * width)
         self.logits = nn.Linear(8 * width, classes)
 

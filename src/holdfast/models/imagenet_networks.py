@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal
 
@@ -26,38 +25,20 @@ EPSILON = 1e-6  # of ConvNeXt's layer norms
 
 
 @register("architecture", "resnet-imagenet", source="He et al. 2016, arXiv:1512.03385; layout of torchvision")
-def resnet_imagenet(*, depth: int = 50, width: int = 1, channels: int = 3, classes: int = 1000) -> nn.Module:
-    """ResNet of depth 18, 34, 50, 101 or 152 with a 7x7 stem; `width=2` is the wide one (`wide_resnet50_2`)."""
-    if depth not in COUNTS:
-        raise Misuse(f"a ResNet for ImageNet has depth {', '.join(map(str, COUNTS))}, got {depth}")
-    if depth < 50 and width != 1:
-        raise Misuse(f"only bottleneck blocks (depth 50 and more) have another width, got depth={depth},width={width}")
-    return ImageNetResNet(COUNTS[depth], width, channels, classes, bottleneck=depth >= 50)
-
-
-@register("architecture", "convnext", source="Liu et al. 2022, arXiv:2201.03545; layout of timm")
-def convnext(
-    *,
-    variant: Literal["tiny", "small", "base", "large"] = "tiny",
-    stem: Stem = "patch",
-    channels: int = 3,
-    classes: int = 1000,
-) -> nn.Module:
-    """ConvNeXt. `stem`: patches of 4x4, or the `two` or `three` convolutions of arXiv:2303.01870 (ConvStem)."""
-    counts, width = CONVNEXTS[variant]
-    return ConvNeXt(counts, width, channels, classes, stem)
-
-
 class ImageNetResNet(nn.Module):
-    """Post-activation ResNet with four stages of basic or bottleneck blocks behind a 7x7 stem."""
+    """ResNet of depth 18, 34, 50, 101 or 152 with a 7x7 stem; `width=2` is the wide one (`wide_resnet50_2`)."""
 
-    def __init__(self, counts: Sequence[int], width: int, channels: int, classes: int, *, bottleneck: bool) -> None:
+    def __init__(self, *, depth: int = 50, width: int = 1, channels: int = 3, classes: int = 1000) -> None:
         super().__init__()
-        sides = [side * (4 if bottleneck else 1) for side in (64, 128, 256, 512)]
-        kind = partial(BottleneckBlock, width=width) if bottleneck else PlainBlock
-        block = partial(kind, shortcut="downsample")
+        if depth not in COUNTS:
+            raise Misuse(f"a ResNet for ImageNet has depth {', '.join(map(str, COUNTS))}, got {depth}")
+        if depth < 50 and width != 1:
+            problem = f"only bottleneck blocks (depth 50 and more) have another width, got depth={depth},width={width}"
+            raise Misuse(problem)
+        kind, growth = (partial(BottleneckBlock, width=width), 4) if depth >= 50 else (PlainBlock, 1)
+        block, sides = partial(kind, shortcut="downsample"), [side * growth for side in (64, 128, 256, 512)]
         self.conv1, self.bn1 = plain_conv(channels, 64, 7, 2), nn.BatchNorm2d(64)
-        self.layer1, self.layer2, self.layer3, self.layer4 = stages_of(block, [64, *sides], counts)
+        self.layer1, self.layer2, self.layer3, self.layer4 = stages_of(block, [64, *sides], COUNTS[depth])
         self.fc = nn.Linear(sides[-1], classes)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -66,11 +47,20 @@ class ImageNetResNet(nn.Module):
         return logits
 
 
+@register("architecture", "convnext", source="Liu et al. 2022, arXiv:2201.03545; layout of timm")
 class ConvNeXt(nn.Module):
-    """Four stages of depthwise 7x7 convolutions and two-layer perceptrons; layer norms take the channels of a pixel."""
+    """ConvNeXt. `stem`: patches of 4x4, or the `two` or `three` convolutions of arXiv:2303.01870 (ConvStem)."""
 
-    def __init__(self, counts: Sequence[int], width: int, channels: int, classes: int, stem: Stem) -> None:
+    def __init__(
+        self,
+        *,
+        variant: Literal["tiny", "small", "base", "large"] = "tiny",
+        stem: Stem = "patch",
+        channels: int = 3,
+        classes: int = 1000,
+    ) -> None:
         super().__init__()
+        counts, width = CONVNEXTS[variant]
         sides = [width * 2**i for i in range(4)]
         self.stem = _stem(stem, channels, width)
         self.stages = nn.Sequential(
@@ -137,10 +127,10 @@ class ConvNeXtBlock(nn.Module):
 class Perceptron(nn.Module):
     """Two linear layers with four times the channels between them."""
 
-    def __init__(self, width: int, activation: Callable[[Tensor], Tensor] = F.gelu) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.fc1, self.fc2, self.activation = nn.Linear(width, 4 * width), nn.Linear(4 * width, width), activation
+        self.fc1, self.fc2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, features: Tensor) -> Tensor:
-        result: Tensor = self.fc2(self.activation(self.fc1(features)))
+        result: Tensor = self.fc2(F.gelu(self.fc1(features)))
         return result

@@ -39,8 +39,7 @@ def train_mode(subject: Subject) -> ProbeResult | None:
     """Puts the model in evaluation mode for all that follow."""
     if isinstance(subject.classifier, nn.Module):
         subject.classifier.eval()
-    stubborn = training_parts(subject.classifier)
-    if stubborn:
+    if stubborn := training_parts(subject.classifier):
         return error(
             f"Parts stay in training mode after eval(): {', '.join(stubborn[:3])}. Dropout and batch statistics then "
             "change every prediction. Let train(False) reach them."
