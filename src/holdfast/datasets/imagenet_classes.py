@@ -10,7 +10,8 @@ classes=imagenet-r&objectnet         those that all of them have; any of the abo
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -190,14 +191,12 @@ def _refuse_twice(wnids: Sequence[str], where: str) -> None:
 @functools.cache
 def _by_spelling() -> dict[str, tuple[str, ...]]:
     """The classes by name, or by a synonym that no other class has."""
-    first: dict[str, list[str]] = {}
+    first, every = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     for wnid, name in names().items():
-        first.setdefault(spelled_alike(name), []).append(wnid)
-    every: dict[str, list[str]] = {}
+        first[spelled_alike(name)].append(wnid)
     for wnid, words in synonyms().items():
-        for word in words:
-            if wnid not in every.setdefault(spelled_alike(word), []):
-                every[spelled_alike(word)].append(wnid)
+        for word in dict.fromkeys(map(spelled_alike, words)):
+            every[word].append(wnid)
     return {word: tuple(wnids) for word, wnids in (every | first).items()}
 
 
@@ -232,22 +231,26 @@ def _common(sets: Sequence[ClassGroups], parts: Sequence[str]) -> ClassGroups:
     shared = set.intersection(*kept)
     grouped = [each for each in sets if any(len(members) > 1 for members in each.values())]
     for other in grouped[1:]:
-        if _inside(grouped[0], shared) != _inside(other, shared):
+        if _as_sets(members_among(grouped[0], shared)) != _as_sets(members_among(other, shared)):
             raise Misuse(
                 f"two sets of `{' & '.join(parts)}` make classes of several of ImageNet's, and not the same ones",
                 hint="write the common classes into a file: name: wnid wnid …",
             )
     first = grouped[0] if grouped else sets[0]
-    made = {name: tuple(wnid for wnid in members if wnid in shared) for name, members in first.items()}
-    made = {name: members for name, members in made.items() if members}
+    made = members_among(first, shared)
     if not made:
         raise Misuse(f"`{' & '.join(parts)}` have no class in common")
     return made
 
 
-def _inside(each: ClassGroups, shared: set[str]) -> set[tuple[str, ...]]:
-    left = (tuple(sorted(wnid for wnid in members if wnid in shared)) for members in each.values())
-    return {members for members in left if members}
+def members_among(sets: ClassGroups, wnids: Collection[str]) -> ClassGroups:
+    """The classes with those of their members that are among these wnids, where they have any."""
+    kept = {name: tuple(wnid for wnid in members if wnid in wnids) for name, members in sets.items()}
+    return {name: members for name, members in kept.items() if members}
+
+
+def _as_sets(sets: ClassGroups) -> set[frozenset[str]]:
+    return set(map(frozenset, sets.values()))
 
 
 def _lines(name: str) -> list[str]:

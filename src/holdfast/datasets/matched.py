@@ -21,7 +21,7 @@ from holdfast.core.registry import register
 from holdfast.core.types import DatasetCard
 from holdfast.datasets.built import keyed_choice
 from holdfast.datasets.image_files import Framing, ImageFiles, framing_of, image_size, listing_digest
-from holdfast.datasets.imagenet_classes import KNOWN, Classes, classes_in_words, groups, synonyms
+from holdfast.datasets.imagenet_classes import KNOWN, Classes, classes_in_words, groups, members_among, synonyms
 from holdfast.datasets.imagenet_classes import names as wnids
 from holdfast.datasets.in_memory import first_duplicate
 
@@ -116,8 +116,7 @@ def _of_classes(
     """The images of some of ImageNet's classes, of those that have any; a model answers with these alone."""
     order = tuple(wnids())
     has = {order[label] for label in np.unique(labels).tolist()}
-    chosen = {name: tuple(wnid for wnid in members if wnid in has) for name, members in groups(only).items()}
-    chosen = {name: members for name, members in chosen.items() if members}
+    chosen = members_among(groups(only), has)
     if not chosen:
         raise HoldfastError(f"`{card.name}` has no images of the classes of {classes_in_words(only)}")
     number = {wnid: i for i, wnid in enumerate(order)}

@@ -87,7 +87,7 @@ def non_finite_logits(subject: Subject) -> ProbeResult | None:
 
 def constant_logits(subject: Subject) -> ProbeResult | None:
     images_differ = not torch.equal(subject.images[1:], subject.images[:-1])
-    if not images_differ or not _is_constant(subject.logits):
+    if not images_differ or _difference(subject.logits, subject.logits[:1]) > SAME:
         return None
     return error(
         "Different images give the same logits: the model does not look at its input, or saturates in [0, 1]. Check "
@@ -280,10 +280,6 @@ def _difference(one: Tensor, other: Tensor) -> float:
     """The largest difference, relative to the largest value."""
     scale = max(float(one.abs().max()), float(other.abs().max()), 1e-30)
     return float((one - other).abs().max()) / scale
-
-
-def _is_constant(logits: Tensor) -> bool:
-    return _difference(logits, logits[:1]) <= SAME
 
 
 def _right(subject: Subject, logits: Tensor) -> int:
