@@ -41,7 +41,8 @@ def check(classifier: Classifier, images: Tensor, labels: Tensor, *, majority: f
     few = images[index].detach().to(device), labels[index.to(labels.device)].to(device).long()
     share = float(np.unique(labels.cpu().numpy(), return_counts=True)[1].max()) / len(labels)
     share = share if majority is None else majority
-    subject = Subject(classifier, *few, was_training=probes.is_training(classifier), majority=share)
+    was_training = bool(getattr(classifier, "was_training", False) or probes.training_parts(classifier))
+    subject = Subject(classifier, *few, was_training, majority=share)
     flags: list[Flag] = []
     with modes_kept(classifier):
         for probe in PROBES:

@@ -38,17 +38,13 @@ def plain_conv(inside: int, outside: int, size: int = 3, stride: int = 1, paddin
     return nn.Conv2d(inside, outside, size, stride, size // 2 if padding is None else padding, bias=False)
 
 
-def stage_of(block: Block, inside: int, outside: int, count: int, stride: int) -> nn.Sequential:
-    first = block(inside, outside, stride)
-    return nn.Sequential(first, *(block(outside, outside, 1) for _ in range(count - 1)))
-
-
 def stages_of(block: Block, sides: Sequence[int], counts: Sequence[int]) -> list[nn.Sequential]:
     """Stages from each number of channels to the next; all but the first halve height and width."""
-    return [
-        stage_of(block, *channels, count, stride=2 if number else 1)
-        for number, (channels, count) in enumerate(zip(pairwise(sides), counts, strict=True))
-    ]
+    stages = []
+    for number, ((inside, outside), count) in enumerate(zip(pairwise(sides), counts, strict=True)):
+        first = block(inside, outside, 2 if number else 1)
+        stages.append(nn.Sequential(first, *(block(outside, outside, 1) for _ in range(count - 1))))
+    return stages
 
 
 def wide_stages(block: Block, depth: int, width: int) -> list[nn.Sequential]:

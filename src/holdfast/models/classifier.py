@@ -255,9 +255,10 @@ def prepared(
     classifier: Classifier, *, source: str = "live", device: str | torch.device | None = None
 ) -> TorchClassifier:
     """The classifier in evaluation mode, its parameters frozen, its card completed with source, digest and size."""
-    ready = (
-        classifier if isinstance(classifier, TorchClassifier) else TorchClassifier(_module(classifier), classifier.card)
-    )
+    ready = classifier
+    if not isinstance(ready, TorchClassifier):
+        net = ready if isinstance(ready, nn.Module) else _Called(ready)
+        ready = TorchClassifier(net, ready.card)
     ready.eval().requires_grad_(False)
     if device is not None:
         ready.to(device)
@@ -347,7 +348,3 @@ class _Called(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         return self.function(images)
-
-
-def _module(classifier: Classifier) -> nn.Module:
-    return classifier if isinstance(classifier, nn.Module) else _Called(classifier)

@@ -100,7 +100,8 @@ def save_model(
     if path.suffix != ".safetensors":
         raise Misuse(f"a model file ends in .safetensors, got `{path.name}`")
     if half:
-        _round_matrices(net)
+        for matrix in filter(_is_matrix, net.state_dict().values()):
+            matrix.copy_(matrix.detach().half())
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in net.state_dict().items()}
     _must_build(architecture, net, tensors)
     card = replace(
@@ -139,12 +140,6 @@ def annotate_model(path: str | Path, notes: str) -> None:
 def _is_matrix(tensor: Tensor) -> bool:
     """Statistics and biases are few, and variances may leave the range of float16."""
     return tensor.is_floating_point() and tensor.dim() > 1
-
-
-def _round_matrices(net: nn.Module) -> None:
-    for tensor in net.state_dict().values():
-        if _is_matrix(tensor):
-            tensor.copy_(tensor.detach().half())
 
 
 def _must_build(architecture: str, net: nn.Module, tensors: dict[str, Tensor]) -> None:

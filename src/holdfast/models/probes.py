@@ -246,11 +246,6 @@ def noisy_logits(subject: Subject) -> ProbeResult | None:
     )
 
 
-def is_training(classifier: object) -> bool:
-    """Whether any part was in training mode when the classifier was made, or is now."""
-    return bool(getattr(classifier, "was_training", False)) or bool(training_parts(classifier))
-
-
 def training_parts(classifier: object) -> list[str]:
     """The parts that are in training mode, by name."""
     parts = classifier.named_modules() if isinstance(classifier, nn.Module) else ()
