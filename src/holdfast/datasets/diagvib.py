@@ -18,7 +18,7 @@ from holdfast.core.values import value_text
 from holdfast.datasets import environments, textures
 from holdfast.datasets.environments import Factors, Opportunity, Shortcut, Split
 from holdfast.datasets.in_memory import numbered
-from holdfast.datasets.mnist import bounding_box, fitted
+from holdfast.datasets.uci_digits import bounding_box, fitted
 
 VERSION = 1
 SOURCE = "Posterior agreement, after Eulig et al. 2021 (DiagViB-6), arXiv:2108.05779"

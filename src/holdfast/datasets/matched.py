@@ -19,11 +19,11 @@ from holdfast.core.labels import merged
 from holdfast.core.refs import digest
 from holdfast.core.registry import register
 from holdfast.core.types import DatasetCard
-from holdfast.datasets.built import keyed_choice
 from holdfast.datasets.image_files import Framing, ImageFiles, framing_of, image_size, listing_digest
 from holdfast.datasets.imagenet_classes import KNOWN, Classes, classes_in_words, groups, members_among, synonyms
 from holdfast.datasets.imagenet_classes import names as wnids
 from holdfast.datasets.in_memory import first_duplicate
+from holdfast.datasets.subsample import keyed_choice
 
 SOURCE = "Shi et al. 2023, arXiv:2302.01381, Appendix B.2"
 Words = tuple[str, ...]

@@ -24,7 +24,7 @@ from holdfast.core.refs import Ref, Run, Scenario
 from holdfast.core.registry import LARGEST, registry
 from holdfast.core.types import Change, Classifier, Cost, Dataset, DatasetCard, Flag, ModelCard
 from holdfast.core.values import number_or_none, number_text, shortened, whole_or_none
-from holdfast.datasets.built import sized_for
+from holdfast.datasets.own_size import sized_for
 from holdfast.engine.behaviour import (
     GradientCheck,
     Probe,

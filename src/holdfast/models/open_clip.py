@@ -19,7 +19,7 @@ from holdfast.core.home import data_home
 from holdfast.core.registry import register
 from holdfast.core.types import Classifier
 from holdfast.models.classifier import described, weights_digest
-from holdfast.models.libraries import made_by, optional
+from holdfast.models.extras import made_by, optional
 from holdfast.models.weights import TORCH_FILES, fit_weights, read_state
 
 Template = str | Callable[[str], str]

@@ -1,14 +1,10 @@
-"""Models saved as programs: `torch.export` files (.pt2), TorchScript archives, and ONNX files, which run forward only.
-
-Loading one of the first two runs what it holds.
-"""
+"""Models saved as programs: `torch.export` files (.pt2) and TorchScript archives. Loading one runs what it holds."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import pickle
-import re
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -16,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -25,15 +20,11 @@ from holdfast.core.registry import register
 from holdfast.core.types import Classifier
 from holdfast.models.classifier import Numbers, described
 from holdfast.models.header import damaged
-from holdfast.models.libraries import optional
 
 WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"  # torch.load then refuses pickled code, whatever its caller asked for
 PROGRAMS = ("archive_format", "serialized_exported_program.json")  # torch 2.8 and later, and before
 COMPILED = "data/aotinductor/"
 OBJECTS = ("data/constants/custom_obj_", "data/constants/opaque_obj_")
-PROVIDERS = ("CUDAExecutionProvider", "CPUExecutionProvider")  # TensorRT would compile for minutes
-ELEMENTS = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
-LOCATION = re.compile(rb"\x0a\x08location\x12(.)", re.DOTALL)  # how protobuf writes where external weights lie
 Shape = tuple[int | None, ...]  # None: any length
 
 
@@ -51,7 +42,7 @@ def pt2_model(
     A batch size fixed by the export is kept to: batches are cut and filled up. A `.pt2` file is a program, so take it
     from those you trust; pickled objects and compiled libraries in it are refused.
     """
-    file = _existing(path, "exported program")
+    file = existing_file(path, "exported program")
     _refuse_objects(file)
     with zipfile.ZipFile(file) as archive:
         is_program = any(name.endswith(PROGRAMS) for name in archive.namelist())
@@ -98,7 +89,7 @@ def torchscript_model(
 
     It is a program, though not a Python one: take it from those you trust.
     """
-    file = _existing(path, "TorchScript archive")
+    file = existing_file(path, "TorchScript archive")
     if not zipfile.is_zipfile(file) or not _members(file) & {"constants.pkl"}:
         hint = "torch.jit.save writes them; weights alone are read by file:PATH,architecture=…"
         raise HoldfastError(f"`{path}` is no TorchScript archive", hint=hint)
@@ -116,40 +107,6 @@ def torchscript_model(
         size=size,
         mean=mean,
         std=std,
-    )
-
-
-@register("model", "onnx", source="https://onnxruntime.ai")
-def onnx_model(
-    path: str,
-    *,
-    classes: int | None = None,
-    size: int | None = None,
-    mean: Numbers = None,
-    std: Numbers = None,
-) -> Classifier:
-    """A forward-only model: `onnx:model.onnx`; attacks that follow gradients refuse it.
-
-    The first input takes images (NCHW), the first output gives logits. A size fixed in the file is used.
-    """
-    runtime = optional("onnxruntime", extra="onnx")
-    file = _existing(path, "ONNX file")
-    try:
-        available = runtime.get_available_providers()
-        session = runtime.InferenceSession(str(file), providers=[name for name in PROVIDERS if name in available])
-    except Exception as error:
-        why = str(error).splitlines()[0]
-        raise HoldfastError(f"`{path}` cannot be read as ONNX: {why}", hint="export or download it again") from error
-    net = OnnxNet(session, file)
-    return described(
-        net,
-        name=file.stem,
-        classes=classes,
-        channels=net.channels,
-        size=size or net.size,
-        mean=mean,
-        std=std,
-        differentiable=False,
     )
 
 
@@ -201,43 +158,6 @@ class ProgramNet(FileNet):
         return _first_tensor(self.program(images))
 
 
-class OnnxNet(FileNet):
-    """An ONNX session as a module."""
-
-    def __init__(self, session: Any, path: Path) -> None:
-        super().__init__(_onnx_digest(path))
-        self.session = session
-        first = session.get_inputs()[0]
-        if len(first.shape) != 4 or first.type not in ELEMENTS:
-            raise HoldfastError(
-                f"`{path}` takes {first.type} of shape {first.shape}, not images",
-                hint="its first input must be floating-point images: (batch, channels, height, width)",
-            )
-        self.entrance = first.name
-        self.exit = session.get_outputs()[0].name
-        self.element = ELEMENTS[first.type]
-        batch, channels, height, width = (item if isinstance(item, int) else None for item in first.shape)
-        self.batch, self.channels = batch, channels
-        self.size = height if height == width else None
-
-    def logits(self, images: Tensor) -> Tensor:
-        pixels = images.detach().cpu().numpy().astype(self.element, copy=False)
-        logits: np.ndarray[Any, Any] = self.session.run([self.exit], {self.entrance: pixels})[0]
-        return torch.from_numpy(logits.astype(np.float32, copy=False)).to(images.device)
-
-
-def _onnx_digest(path: Path) -> bytes:
-    """sha256 of the file and of the weight files it points to."""
-    content = path.read_bytes()
-    total = hashlib.sha256(content)
-    names = {content[match.end() : match.end() + match[1][0]] for match in LOCATION.finditer(content)}
-    for name in sorted(names):
-        beside = path.parent / name.decode(errors="replace")
-        if beside.is_file():
-            total.update(beside.read_bytes())
-    return total.digest()
-
-
 def _first_tensor(answer: Any) -> Tensor:
     """The logits of programs that wrap them in a tuple or a mapping."""
     while not isinstance(answer, Tensor):
@@ -248,7 +168,7 @@ def _first_tensor(answer: Any) -> Tensor:
     return answer
 
 
-def _existing(path: str, what: str) -> Path:
+def existing_file(path: str, what: str) -> Path:
     file = Path(path).expanduser()
     if not file.is_file():
         raise Misuse(f"there is no {what} `{path}`", hint="a relative path starts at the current folder")

@@ -12,7 +12,7 @@ from torch import Tensor
 from holdfast.core.errors import HoldfastError
 from holdfast.core.types import Dataset
 from holdfast.datasets import load
-from holdfast.datasets.built import keyed_choice
+from holdfast.datasets.subsample import keyed_choice
 from holdfast.training.recipes import Recipe
 
 LEVELS = 255.0

@@ -14,9 +14,9 @@ import typer
 from holdfast.cli.app import app
 from holdfast.core.registry import registry
 from holdfast.core.suites import Suite, load_suite, published_lists, suites
-from holdfast.datasets.built import USUAL_CROP
 from holdfast.datasets.cifar import SIDE
 from holdfast.datasets.imagenet_classes import names as imagenet_names
+from holdfast.datasets.own_size import USUAL_CROP
 from holdfast.store.published import benchmarks
 
 WORDS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "nine": 9, "ten": 10, "a thousand": 1000}

@@ -16,8 +16,9 @@ from pyarrow import parquet
 from holdfast import conformance
 from holdfast.core.errors import HoldfastError, Misuse, NotRead
 from holdfast.datasets import load
-from holdfast.datasets.built import _counts, keyed_choice, keyed_order
 from holdfast.datasets.matched import balanced_choice, class_names, matches, plain_words
+from holdfast.datasets.mix import _counts
+from holdfast.datasets.subsample import keyed_choice, keyed_order
 
 RANDOM = np.random.default_rng(0)
 

@@ -15,7 +15,7 @@ from holdfast.core.registry import registry
 from holdfast.core.suites import load_suite
 from holdfast.core.types import ModelCard
 from holdfast.datasets import load
-from holdfast.datasets.built import sized_for
+from holdfast.datasets.own_size import sized_for
 from holdfast.engine.evaluate import evaluate
 from holdfast.models import wrap
 

@@ -24,7 +24,7 @@ from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.datasets import getting, load
 from holdfast.datasets.downloads import Download, File, Form, Mirror
 from holdfast.datasets.getting import get_files
-from holdfast.datasets.mnist import DIGITS_FILE, as_mnist
+from holdfast.datasets.uci_digits import FILE, as_mnist
 
 
 def png(shade: int, side: int = 8) -> bytes:
@@ -342,6 +342,6 @@ def test_the_real_digits_arrive_from_the_package(root: Path) -> None:
     (download,) = downloads(["uci-digits"])
     get_files(download)
     assert [checked.state for checked in verify_files(download)] == ["ok"]
-    assert DIGITS_FILE.name in {checked.file for checked in verify_files(download)}
+    assert FILE.name in {checked.file for checked in verify_files(download)}
     dataset = load("uci-digits")
     assert np.bincount(dataset.labels).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]

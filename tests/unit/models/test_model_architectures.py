@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from holdfast.core.registry import registry
+from holdfast.models.architectures import small_cnn
 from holdfast.models.cifar_networks import resnet18_cifar
-from holdfast.models.small_networks import small_cnn
 from holdfast.models.weights import architecture
 
 OWN = [

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.models import load
-from holdfast.models.small_networks import small_cnn
+from holdfast.models.architectures import small_cnn
 
 IMAGES = torch.rand(2, 1, 28, 28, generator=torch.Generator().manual_seed(1))
 

@@ -19,7 +19,7 @@ from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import registry
 from holdfast.core.types import ModelCard
 from holdfast.models import load, read_card, save_model, zoo
-from holdfast.models.small_networks import small_cnn
+from holdfast.models.architectures import small_cnn
 
 CARD = ModelCard(
     "tiny",

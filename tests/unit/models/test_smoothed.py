@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from holdfast import conformance
 from holdfast.core.errors import Misuse
 from holdfast.models import load
-from holdfast.models.combined import Smoothed
+from holdfast.models.smoothed import Smoothed
 
 
 class Step(nn.Module):

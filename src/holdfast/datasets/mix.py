@@ -1,10 +1,10 @@
-"""Datasets built of others: several as one in given shares, a random part, and the size that a model is used with."""
+"""Several datasets as one, in given shares."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -12,17 +12,16 @@ from numpy.typing import NDArray
 
 from holdfast.core.errors import HoldfastError, Misuse, NoLabels
 from holdfast.core.labels import is_labelled
-from holdfast.core.refs import Ref, digest
-from holdfast.core.registry import register, registry
-from holdfast.core.types import Dataset, DatasetCard, Images, ModelCard, bytes_of_file
+from holdfast.core.refs import digest
+from holdfast.core.registry import register
+from holdfast.core.types import Dataset, DatasetCard, Images, bytes_of_file
 from holdfast.datasets import load
+from holdfast.datasets.subsample import keyed_choice, subset_of
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 SOURCE = "Shi et al. 2023, arXiv:2302.01381"
-OWN_SIZE = "own-size"
-USUAL_CROP = 0.875  # of the shorter side, where a model's card does not say
 
 
 @dataclass(slots=True, eq=False)
@@ -173,120 +172,3 @@ def _conformed(pixels: Tensor, card: DatasetCard) -> Tensor:
     if tuple(images.shape[2:]) != card.size:
         images = interpolate(images, card.size, mode="bilinear", antialias=True, align_corners=False)
     return images.clamp(0, 255).round().to(torch.uint8).expand(-1, card.channels, -1, -1)
-
-
-@dataclass(slots=True, eq=False)
-class ChosenSamples:
-    """Some samples of another dataset, with their ids, labels and classes."""
-
-    card: DatasetCard
-    ids: Sequence[str]
-    labels: NDArray[np.int64]
-    whole: Dataset
-    positions: NDArray[np.int64]
-
-    def images(self, index: Sequence[int]) -> Images:
-        return self.whole.images(self.positions[np.asarray(index, dtype=np.int64)].tolist())
-
-    def file_bytes(self, position: int) -> bytes:
-        return bytes_of_file(self.whole, int(self.positions[position]))
-
-
-def subset_of(whole: Dataset, positions: NDArray[np.int64]) -> ChosenSamples:
-    """The samples at these positions, in this order."""
-    if not len(positions):
-        raise HoldfastError(f"nothing of `{whole.card.name}` is left", hint="ask for a larger share, or more samples")
-    ids = tuple(whole.ids[position] for position in positions.tolist())
-    card = replace(whole.card, fingerprint=digest(["chosen", whole.card.fingerprint, list(ids)]))
-    return ChosenSamples(card, ids, whole.labels[positions], whole, positions)
-
-
-def keyed_order(ids: Sequence[str], seed: int) -> NDArray[np.int64]:
-    """Positions in a random order that is a function of seed and ids: a longer choice contains every shorter one."""
-    from holdfast.core.noise import Noise
-
-    keys = Noise.of(seed, ids).scope("choice").keys.numpy()
-    return np.argsort(keys, kind="stable")
-
-
-def keyed_choice(
-    ids: Sequence[str], count: int, seed: int, *, among: NDArray[np.int64] | None = None
-) -> NDArray[np.int64]:
-    """The positions of `count` samples chosen at random, in the order of the dataset."""
-    positions = np.arange(len(ids)) if among is None else among
-    order = keyed_order([ids[position] for position in positions.tolist()], seed)
-    return np.sort(positions[order[:count]])
-
-
-@register("dataset", "subsample", tags=("built",))
-def subsample(
-    dataset: str,
-    *,
-    share: float | None = None,
-    count: int | None = None,
-    per_class: bool = False,
-    rest: bool = False,
-    seed: int = 0,
-) -> ChosenSamples:
-    """A random part of a dataset: a share of it or a count of samples, over all or of every class.
-
-    `subsample:(cifar10:split=train),share=0.05`. A sample's chance depends on seed and id alone, so that a larger part
-    contains every smaller one and the order of the dataset does not matter. With `rest` it is what the part leaves:
-    what to train on where the part is held out to test.
-    """
-    if (share is None) == (count is None):
-        raise Misuse("`subsample` needs `share` or `count`, one of them", hint="share=0.1, or count=1000")
-    if share is not None and not 0 < share <= 1:
-        raise Misuse(f"`share` must lie in (0, 1], got {share}")
-    if count is not None and count < 1:
-        raise Misuse(f"`count` must be at least 1, got {count}")
-    whole = load(dataset)
-    groups = [np.arange(len(whole.ids))]
-    if per_class:
-        if not is_labelled(whole.labels):
-            raise NoLabels(f"`per_class` needs labels, and `{dataset}` has none", hint="leave `per_class` out")
-        groups = [np.flatnonzero(whole.labels == label) for label in np.unique(whole.labels)]
-    counts = [round(share * len(group)) if share is not None else count or 0 for group in groups]
-    for group, some in zip(groups, counts, strict=True):
-        if some > len(group):
-            where = f"`{whole.card.classes[whole.labels[group[0]]]}`" if per_class else f"`{dataset}`"
-            raise HoldfastError(f"{where} has {len(group)} samples, not {some}", hint=f"count={len(group)} or fewer")
-    parts = [keyed_choice(whole.ids, some, seed, among=group) for group, some in zip(groups, counts, strict=True)]
-    positions = np.sort(np.concatenate(parts))
-    if rest:
-        positions = np.setdiff1d(np.arange(len(whole.ids)), positions)
-    return subset_of(whole, positions)
-
-
-@register("dataset", OWN_SIZE, tags=("built",))
-def own_size(dataset: str, *, size: int | None = None, resize: int | None = None) -> ChosenSamples:
-    """A dataset at the size of the evaluated model, resized and cropped as its card says: `own-size:imagenet-a`.
-
-    `holdfast evaluate` fills in `size` and `resize` from the card of each model: shorter side to `resize`, then the
-    centre. Without a model, or for a dataset whose images have one size, it is the dataset itself. One that is stored
-    cropped (ImageNet-C) is only resized.
-    """
-    inner = registry.bind("dataset", dataset)
-    args = dict(inner.args)
-    if resize is not None and (size is None or resize < size):
-        raise Misuse(
-            f"`resize={resize}` must be at least `size`, got size={size or 'none'}", hint="resize=256,size=224"
-        )
-    if size is not None and "size" in args:
-        args["size"] = size
-        if args.get("resize") is not None:
-            args["resize"] = max(size, round(size / USUAL_CROP)) if resize is None else resize
-        inner = replace(inner, args=tuple(args.items()))
-    whole: Dataset = registry.build(inner)
-    framing = "" if size is None else f"@{args.get('size')}/{args.get('resize')}"
-    reference = f"{OWN_SIZE}:({whole.card.reference})" if whole.card.reference else ""
-    card = replace(whole.card, fingerprint=f"{whole.card.fingerprint}{framing}", reference=reference)
-    return ChosenSamples(card, whole.ids, whole.labels, whole, np.arange(len(whole.ids)))
-
-
-def sized_for(ref: Ref, card: ModelCard) -> Ref:
-    """The dataset as it is built for a model: `own-size` with what the model's card says."""
-    if ref.name != OWN_SIZE or ref.arg("size") is not None or card.size is None:
-        return ref
-    args = dict(ref.args) | {"size": card.size, "resize": card.resize}
-    return replace(ref, args=tuple(args.items()))
