@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from holdfast.cli.output import out, print_csv, print_json, show_table
+from holdfast.cli.output import Output, out
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.rounding import percent, shown
 from holdfast.core.table import Table
@@ -15,7 +15,7 @@ from holdfast.trends.multi_id import GroupRobustness, HeldOutError, MultiIdResul
 from holdfast.trends.selecting import fit_set, selector
 
 if TYPE_CHECKING:
-    from holdfast.cli.trend_views import LineExtras, Output
+    from holdfast.cli.trend_views import LineExtras
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +78,8 @@ def add_several(made: LineExtras, several: SeveralInputs, fitted: Table, placed:
 def show_multi_id(fitted: Table, placed: Table, several: SeveralInputs, *, benchmark: str, how: Output) -> None:
     """For every setting: fits on each input alone and on all, groups of models, rankings, held-out models."""
     result = several.result(fitted, placed, benchmark)
-    if how.json:
-        print_json({"benchmark": benchmark, "space": several.space, "fact": several.fact or None, **result.record()})
-        return
-    if how.csv:
-        print_csv(result.lines())
+    about = {"benchmark": benchmark, "space": several.space, "fact": several.fact or None, **result.record()}
+    if how.data(result.lines(), whole=about):
         return
     group, error = several.fact or "group", "mean error, points"
     for columns, rows in (
@@ -114,7 +111,7 @@ def show_multi_id(fitted: Table, placed: Table, several: SeveralInputs, *, bench
     ):
         if rows:
             right = [name for name in columns if name not in ("y", "x", "x alone", "held out", group)]
-            show_table(columns, rows, right=right, latex=how.latex)
+            how.table(columns, rows, right=right)
             if not how.latex:
                 out.print("")
 

@@ -27,18 +27,14 @@ def print_outcomes(outcomes: list[Outcome]) -> None:
         if outcome.rows is None:
             rows.append([outcome.model, outcome.scenario, "failed", "", "", "", ""])
             continue
-        if not outcome.rows.has_labels:
-            footer = outcome.rows.footer
-            named = [footer.model, footer.scenario, NO_LABELS, f"{footer.n:,}"]
-            rows.append([*named, str(footer.failed), ", ".join(flag.name for flag in footer.flags), footer.key[:10]])
-            continue
-        made = line(outcome.rows)
-        footer = made.footer
-        flags = ", ".join(flag.name for flag in made.flags)
-        of = f"{made.accuracy.n:,}" + (f" of {footer.population:,}" if footer.is_partial else "")
-        rows.append(
-            [footer.model, footer.scenario, interval(made.accuracy), of, str(made.failed), flags, footer.key[:10]]
-        )
+        footer = outcome.rows.footer
+        right, n, failed = NO_LABELS, f"{footer.n:,}", footer.failed
+        if outcome.rows.has_labels:
+            made = line(outcome.rows)
+            right, failed = interval(made.accuracy), made.failed
+            n = f"{made.accuracy.n:,}" + (f" of {footer.population:,}" if footer.is_partial else "")
+        flags = ", ".join(flag.name for flag in footer.flags)
+        rows.append([footer.model, footer.scenario, right, n, str(failed), flags, footer.key[:10]])
     print_table(["model", "scenario", "right", "n", "failed", "flags", "run"], rows, right=["n", "failed"])
 
 
@@ -107,24 +103,20 @@ def exit_if_failed(outcomes: list[Outcome], *, may_lack_data: bool = False) -> N
 
 def print_matrix(outcomes: list[Outcome]) -> None:
     """Scenarios down, models across."""
+    models = list(dict.fromkeys(outcome.model for outcome in outcomes))
+    cells = {(outcome.scenario, outcome.model): _cell_text(outcome) for outcome in outcomes}
+    scenarios = list(dict.fromkeys(outcome.scenario for outcome in outcomes))
+    rows = [[name, *[cells.get((name, model), "") for model in models]] for name in scenarios]
+    print_table(["scenario", *models], rows, right=models)
+
+
+def _cell_text(outcome: Outcome) -> str:
     from holdfast.metrics.summary import line
 
-    models = list(dict.fromkeys(outcome.model for outcome in outcomes))
-    cells = {}
-    for outcome in outcomes:
-        if outcome.rows is None:
-            cells[outcome.scenario, outcome.model] = "failed"
-            continue
-        if not outcome.rows.has_labels:
-            cells[outcome.scenario, outcome.model] = NO_LABELS
-            continue
-        scored = line(outcome.rows)
-        low, high = percent(scored.accuracy.low), percent(scored.accuracy.high)
-        failed = f" ({scored.failed} failed)" if scored.failed else ""
-        cells[outcome.scenario, outcome.model] = f"{percent(scored.accuracy.value)} [{low}, {high}]{failed}"
-    scenarios = list(dict.fromkeys(outcome.scenario for outcome in outcomes))
-    print_table(
-        ["scenario", *models],
-        [[name, *[cells.get((name, model), "") for model in models]] for name in scenarios],
-        right=models,
-    )
+    if outcome.rows is None:
+        return "failed"
+    if not outcome.rows.has_labels:
+        return NO_LABELS
+    scored = line(outcome.rows)
+    value, low, high = (percent(getattr(scored.accuracy, part)) for part in ("value", "low", "high"))
+    return f"{value} [{low}, {high}]" + (f" ({scored.failed} failed)" if scored.failed else "")

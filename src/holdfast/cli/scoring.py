@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from holdfast.cli.output import err, print_csv, print_json, show_table
+from holdfast.cli.output import Output, err
 from holdfast.core.errors import Misuse
 
 if TYPE_CHECKING:
@@ -84,15 +84,13 @@ def _nothing(text: str) -> str:
     return "the store holds no runs that this is a score of"
 
 
-def show_results(results_of_metric: Sequence[MultiRunScore], *, csv: bool, latex: bool, json: bool) -> None:
-    """One line for each score."""
-    if json or csv:
-        records = [each.record() for each in results_of_metric]
-        print_json(records) if json else print_csv(_flat(records))
-        return
+def show_results(results_of_metric: Sequence[MultiRunScore], how: Output) -> None:
+    """One line for each score; matrices are for JSON alone."""
+    records = [each.record() for each in results_of_metric]
+    flat = [{name: value for name, value in record.items() if name != "details"} for record in records]
     columns = ["metric", "model", "of", "value", "n", "note"]
-    show_table(columns, [each.texts() for each in results_of_metric], right=["n"], latex=latex)
-    if any(each.score is None for each in results_of_metric):
+    is_table = how.show(flat, columns, [each.texts() for each in results_of_metric], right=["n"], whole=records)
+    if is_table and any(each.score is None for each in results_of_metric):
         err.print("a score without a value says in its note what is in the way")
 
 
@@ -104,8 +102,3 @@ def with_several(records: list[dict[str, object]], results_of_metric: Sequence[M
             hint="ask for it alone, or --json",
         )
     records += [each.record() for each in results_of_metric]
-
-
-def _flat(records: list[dict[str, object]]) -> list[dict[str, object]]:
-    """Without the matrices, which only JSON holds."""
-    return [{name: value for name, value in record.items() if name != "details"} for record in records]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,6 +22,8 @@ from holdfast.cli.output import (
     JsonOption,
     LatexOption,
     MarkdownOption,
+    ModelsOption,
+    Output,
     StoreOption,
     err,
     interval,
@@ -28,9 +31,7 @@ from holdfast.cli.output import (
     out,
     parse_share,
     print_json,
-    print_records,
     print_table,
-    show_table,
     tell_failures,
     warn,
 )
@@ -78,8 +79,6 @@ def _run_record(run: str, footer: Footer, state: str, rows: int, of: int, second
 
 def verify_command(store: StoreOption = STORE, json: JsonOption = False) -> None:
     """Check every file of a store: digests, and what is derived against the rows. Exit 1 where one is not sound."""
-    from dataclasses import asdict
-
     kept = open_store(store)
     findings, leftovers = kept.verify(), kept.files.leftovers()
     bad = [finding for finding in findings if finding.problem is not None]
@@ -105,7 +104,7 @@ def verify_command(store: StoreOption = STORE, json: JsonOption = False) -> None
 
 def scores_command(
     store: StoreOption = STORE,
-    model: Annotated[list[str] | None, typer.Option("--model", help="Only these models.")] = None,
+    model: ModelsOption = None,
     scenario: Runs = None,
     metric: Annotated[
         list[str] | None,
@@ -142,6 +141,7 @@ def scores_command(
 
         if junit is not None and fail_under is None:
             raise Misuse("--junit writes decisions", hint="say what to decide: --fail-under 40%")
+        how = Output(csv, latex, json, markdown)
         least, way = parse_share(fail_under, "--fail-under"), judged_by(by)
         if least is not None and not 0 <= least <= 1:
             raise Misuse(f"--fail-under is a share such as 40% or 0.4, got `{fail_under}`")
@@ -151,7 +151,7 @@ def scores_command(
         of_one, others = split_metrics(metric or (), asked)
         multi_run = results(kept, others, asked)
         if multi_run and not of_one:
-            show_results(multi_run, csv=csv, latex=latex, json=json)
+            show_results(multi_run, replace(how, markdown=False))
             return
         models = [stored_model(kept, text) for text in model or ()]
         made = lines(kept, models=models, scenarios=scenario or (), best_only=not every)
@@ -172,14 +172,14 @@ def scores_command(
             records = [each.record() | more.record(each.footer.key) for each in made]
             if multi_run:
                 with_several(records, multi_run, csv=csv)
-            print_records(records, json=json, csv=csv)
+            how.data(records)
             if least is not None:
                 decide("holdfast scores", under(made, least, way), junit=junit, markdown=False)
             return
         if not made:
             out.print(f"no finished runs {'with labels ' if answers_alone else ''}in {store}")
             return
-        show_table(
+        how.table(
             ["model", "scenario", "right", *more.names, "n", "top 5", "failed", "flags", "run"],
             [
                 [
@@ -196,13 +196,11 @@ def scores_command(
                 for each in made
             ],
             right=["n", "top 5", "failed"],
-            latex=latex,
-            markdown=markdown,
         )
         for name, why in more.reasons():
             err.print(f"{name} without an interval: {why}", markup=False, soft_wrap=True)
         if multi_run:
-            show_results(multi_run, csv=False, latex=latex, json=False)
+            show_results(multi_run, replace(how, markdown=False))
         if least is not None:
             decide("holdfast scores", under(made, least, way), junit=junit, markdown=markdown)
 
@@ -233,11 +231,11 @@ def compare_command(
 
         if junit is not None and not fail_if_worse:
             raise Misuse("--junit writes decisions", hint="say what to decide: --fail-if-worse")
-        way, kept = judged_by(by), open_store(store)
+        how, way, kept = Output(csv, latex, json, markdown), judged_by(by), open_store(store)
         if benchmark is not None:
             if fail_if_worse:
                 raise Misuse("--fail-if-worse compares runs sample by sample", hint="leave --benchmark out")
-            _compare_scores(kept, benchmark, one, other, scenario or [], csv=csv, latex=latex, json=json)
+            _compare_scores(kept, benchmark, one, other, scenario or [], replace(how, markdown=False))
             return
         one, other = stored_model(kept, one), stored_model(kept, other)
         chosen = matching_scenarios(kept, scenario or ())
@@ -251,22 +249,10 @@ def compare_command(
         unjudged = _unjudged(kept, other, {each.scenario for each in made}) if fail_if_worse and not chosen else []
         if unjudged:
             warn(f"not judged, since {one} was not measured under them: {', '.join(unjudged)}")
-        if print_records([each.record() for each in made], json=json, csv=csv):
-            if fail_if_worse:
-                decide("holdfast compare", worse(made, one, other, way), junit=junit, markdown=False)
-                refuse_unjudged(one, unjudged)
-            return
-        show_table(
-            [
-                "scenario",
-                one,
-                other,
-                "difference, points",
-                "only first right",
-                "only second right",
-                "p (McNemar)",
-                "verdict",
-            ],
+        counts = ["only first right", "only second right", "p (McNemar)"]
+        how.show(
+            [each.record() for each in made],
+            ["scenario", one, other, "difference, points", *counts, "verdict"],
             [
                 [
                     each.scenario,
@@ -280,12 +266,11 @@ def compare_command(
                 ]
                 for each in made
             ],
-            right=["only first right", "only second right", "p (McNemar)"],
-            latex=latex,
-            markdown=markdown,
+            right=counts,
         )
         if fail_if_worse:
-            decide("holdfast compare", worse(made, one, other, way), junit=junit, markdown=markdown)
+            is_read = markdown and not json and not csv
+            decide("holdfast compare", worse(made, one, other, way), junit=junit, markdown=is_read)
             refuse_unjudged(one, unjudged)
 
 
@@ -295,24 +280,18 @@ def _unjudged(store: Store, other: str, judged: set[str]) -> list[str]:
     return sorted(known - judged)
 
 
-def _compare_scores(
-    store: Store, benchmark: str, one: str, other: str, settings: list[str], *, csv: bool, latex: bool, json: bool
-) -> None:
+def _compare_scores(store: Store, benchmark: str, one: str, other: str, settings: list[str], how: Output) -> None:
     """Two models of a table, setting by setting; an interval where the counts are known, as for other samples."""
     from holdfast.boards.benchmark_tables import benchmark_scores
     from holdfast.metrics.unpaired import unpaired
 
     scores = benchmark_scores(benchmark, store)
     made = unpaired(scores, one, other, settings=settings)
-    if print_records([each.record() for each in made], json=json, csv=csv):
-        return
-    show_table(
-        ["setting", one, other, "difference", "p (score test)", "unit", "verdict"],
-        [[each.setting, *each.texts(), each.unit, each.verdict] for each in made],
-        right=[one, other, "difference", "p (score test)"],
-        latex=latex,
-    )
-    err.print("printed or imported scores: not paired, an interval only where the count is known")
+    numbers = [one, other, "difference", "p (score test)"]
+    rows = [[each.setting, *each.texts(), each.unit, each.verdict] for each in made]
+    columns = ["setting", *numbers, "unit", "verdict"]
+    if how.show([each.record() for each in made], columns, rows, right=numbers):
+        err.print("printed or imported scores: not paired, an interval only where the count is known")
 
 
 def _bounds(score: Score) -> tuple[float, float, float]:

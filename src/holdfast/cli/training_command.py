@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from holdfast.cli.evaluating import DeviceOption
-from holdfast.cli.output import err, out, seconds_text
+from holdfast.cli.output import DeviceOption, err, out, seconds_text
 from holdfast.core.errors import Misuse
 from holdfast.core.rounding import percent
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from holdfast.cli.multi_id_views import SeveralInputs, add_several
-from holdfast.cli.output import err, out, print_csv, print_json, print_records, show_table, warn
+from holdfast.cli.output import Output, err, out, warn
 from holdfast.core.errors import HoldfastError, Misuse, unknown
 from holdfast.core.rounding import percent, shown
 from holdfast.core.table import Table
@@ -27,14 +27,6 @@ from holdfast.trends.robustness import by_group, effective_robustness, printed_l
 from holdfast.trends.selecting import FitSet
 
 SHARES = ("percent", "fraction")
-
-
-class Output(NamedTuple):
-    """How to print: a table, or one of these."""
-
-    csv: bool
-    latex: bool
-    json: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,22 +78,19 @@ def show_line(
     more = _more(line, fitted, placed, rows, request)
     if several is not None:
         add_several(more, several, fitted, placed, benchmark)
-    if how.json:
-        about = {"benchmark": benchmark, "fit": line.record(), "selection": chosen.record(), **more.record}
-        print_json(about | {"models": [_record(each, more) for each in rows]})
-        return
-    if how.csv or how.latex:
+    if (how.csv or how.latex) and not how.json:
         for text in line.cautions:
             warn(text)
-    if how.csv:
-        print_csv([_record(each, more) for each in rows])
+    records = [_record(each, more) for each in rows]
+    about = {"benchmark": benchmark, "fit": line.record(), "selection": chosen.record(), **more.record}
+    if how.data(records, whole=about | {"models": records}):
         return
     if not how.latex:
         for text in (*_line_texts(line), *line.cautions, *more.texts):
             out.print(text, markup=False)
         out.print("")
     columns = ["model", request.y, "expected", "above the line, points", *more.columns, ""]
-    show_table(columns, [_placed_row(each, more) for each in rows], right=columns[1:-1], latex=how.latex)
+    how.table(columns, [_placed_row(each, more) for each in rows], right=columns[1:-1])
     err.print(f"{len(rows)} models placed, {line.n} fitted on", markup=False)
 
 
@@ -258,39 +247,24 @@ def show_lines(
     records: list[dict[str, object]] = []
     for j, name in enumerate(fits.settings):
         n, r2 = int(fits.n[j]), float(fits.r2[j])
-        records.append(
-            {
-                "y": name,
-                "x": x[0],
-                "slope": float(fits.slope[j]),
-                "slope_low": float(bounds.slope_low[j]),
-                "slope_high": float(bounds.slope_high[j]),
-                "intercept": float(fits.intercept[j]),
-                "intercept_low": float(bounds.intercept_low[j]),
-                "intercept_high": float(bounds.intercept_high[j]),
-                "r2": r2,
-                "mae": float(fits.mae[j]),
-                "n": n,
-                "left_out_at_0_or_1": int(fits.at_edge[j]),
-                "cautions": list(cautions(n, r2)),
-            }
-        )
-    if print_records(records, json=how.json, csv=how.csv):
-        return
+        numbers = {
+            f"{part}{end}": float(getattr(bounds if end else fits, f"{part}{end}")[j])
+            for part in ("slope", "intercept")
+            for end in ("", "_low", "_high")
+        }
+        about = {"mae": float(fits.mae[j]), "n": n, "left_out_at_0_or_1": int(fits.at_edge[j])}
+        records.append({"y": name, "x": x[0], **numbers, "r2": r2, **about, "cautions": list(cautions(n, r2))})
     rows = [
         [
             str(each["y"]),
-            _bounded(each, "slope"),
-            _bounded(each, "intercept"),
-            shown(number(each, "r2"), 3),
-            str(each["n"]),
-            "; ".join(words(each)),
+            *(_bounded(each, part) for part in ("slope", "intercept")),
+            *(shown(record_number(each, "r2"), 3), str(each["n"]), "; ".join(words(each))),
         ]
         for each in records
     ]
     columns = ["y", "slope", "intercept", "R²", "models", "caution"]
-    show_table(columns, rows, right=["slope", "intercept", "R²", "models"], latex=how.latex)
-    err.print(f"lines on {x[0]} in {space} space over {len(chosen.models)} models", markup=False)
+    if how.show(records, columns, rows, right=columns[1:-1]):
+        err.print(f"lines on {x[0]} in {space} space over {len(chosen.models)} models", markup=False)
 
 
 def sources(table: Table, setting: str) -> str:
@@ -304,11 +278,17 @@ def words(record: Mapping[str, object]) -> list[str]:
     return [str(text) for text in texts] if isinstance(texts, list) else []
 
 
-def number(record: Mapping[str, object], name: str) -> float:
-    """A number of a record."""
-    return float(str(record[name]))
+def record_number(record: Mapping[str, object], name: str) -> float:
+    """A number of a record; NaN where it has none."""
+    value = record[name]
+    return float(value) if isinstance(value, int | float) else math.nan
+
+
+def with_cautions(cell: Mapping[str, object]) -> dict[str, object]:
+    """A record of an R² with what to know before believing it."""
+    return {**cell, "cautions": list(cautions(int(record_number(cell, "n")), record_number(cell, "r2")))}
 
 
 def _bounded(record: Mapping[str, object], name: str) -> str:
-    value, low, high = (number(record, f"{name}{end}") for end in ("", "_low", "_high"))
-    return f"{shown(value, 3)} [{shown(low, 3)}, {shown(high, 3)}]"
+    value, low, high = (shown(record_number(record, f"{name}{end}"), 3) for end in ("", "_low", "_high"))
+    return f"{value} [{low}, {high}]"

@@ -7,18 +7,25 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from holdfast.cli.output import STORE, CsvOption, JsonOption, LatexOption, StoreOption, err, open_store, warn
+from holdfast.cli.output import (
+    STORE,
+    BaselineOption,
+    LeaveOutOption,
+    Output,
+    StoreOption,
+    ZeroOption,
+    err,
+    open_store,
+    warn,
+)
+from holdfast.core.errors import Misuse, unknown
 
 if TYPE_CHECKING:
-    from holdfast.cli.trend_views import Output
     from holdfast.core.table import Table
     from holdfast.store import Store
     from holdfast.store.scores import Scores
     from holdfast.trends.fits import ZeroPolicy
 
-BenchmarkOption = Annotated[
-    str, typer.Option("--benchmark", help="Whose table: a published or imported one, or `store` for your own runs.")
-]
 TESTBED = "imagenet-testbed"
 
 
@@ -31,6 +38,7 @@ class Tables(NamedTuple):
 
 
 def trend_command(
+    *,
     y: Annotated[
         list[str] | None,
         typer.Option("--y", help="The setting to explain; several, or a pattern such as `*`, make a table of lines."),
@@ -38,7 +46,9 @@ def trend_command(
     x: Annotated[
         list[str] | None, typer.Option("--x", help="The setting that explains it; several make a plane.")
     ] = None,
-    benchmark: BenchmarkOption = TESTBED,
+    benchmark: Annotated[
+        str, typer.Option("--benchmark", help="Whose table: a published or imported one, or `store` for your own runs.")
+    ] = TESTBED,
     fit: Annotated[
         list[str] | None,
         typer.Option(
@@ -47,13 +57,9 @@ def trend_command(
             "(id-accuracy+id-robustness>=110%), or `published` for the paper's own choice.",
         ),
     ] = None,
-    leave_out: Annotated[
-        list[str] | None, typer.Option("--leave-out", help="Do not fit these models; written as for --fit.")
-    ] = None,
+    leave_out: LeaveOutOption = None,
     space: Annotated[str | None, typer.Option("--space", help="logit (default), linear or probit.")] = None,
-    zero: Annotated[
-        str | None, typer.Option("--zero", help="For scores of exactly 0 or 1: piecewise, clip or drop.")
-    ] = None,
+    zero: ZeroOption = None,
     model: Annotated[list[str] | None, typer.Option("--model", help="Show only these models.")] = None,
     by: Annotated[
         str | None,
@@ -70,9 +76,7 @@ def trend_command(
     facts: Annotated[
         str | None, typer.Option("--facts", help="A CSV file of facts: a column `model`, and one for each, as group.")
     ] = None,
-    baseline: Annotated[
-        str | None, typer.Option("--baseline", help="Also show relative robustness: the score minus this model's.")
-    ] = None,
+    baseline: BaselineOption = None,
     beyond: Annotated[
         str | None, typer.Option("--beyond", help="A printed effective robustness: give back the line behind it.")
     ] = None,
@@ -87,9 +91,7 @@ def trend_command(
         int | None, typer.Option("--table", help="Table 1 or 2 of the ImageNet testbed, from its public results.")
     ] = None,
     store: StoreOption = STORE,
-    csv: CsvOption = False,
-    latex: LatexOption = False,
-    json: JsonOption = False,
+    how: Output,
 ) -> None:
     """The line of one setting on another over all models, and how far each model lies above it.
 
@@ -99,7 +101,6 @@ def trend_command(
     from holdfast.cli import trend_views as views
     from holdfast.trends.selecting import fit_set
 
-    how = views.Output(csv=csv, latex=latex, json=json)
     kept = open_store(store)
     if table is not None:
         _testbed_table(kept, table, how)
@@ -116,15 +117,11 @@ def trend_command(
     for note in chosen.notes:
         warn(note)
     if matrix is not None:
-        from holdfast.cli.matrix_views import show_matrix
+        from holdfast.cli.matrix_views import MatrixRequest, show_matrix
 
-        show_matrix(
-            tables.fitted, xs, names, matrix, space=space or "linear", chosen=chosen, levels=threshold or (), how=how
-        )
+        show_matrix(MatrixRequest(tables.fitted, xs, names, matrix, space or "linear", chosen, threshold or ()), how)
         return
     if threshold:
-        from holdfast.core.errors import Misuse
-
         raise Misuse("--threshold goes with --matrix r2", hint='one line takes a cut: --fit "a+b>=110%"')
     policy = zero_policy(zero)
     chooses = (fit or (), leave_out or (), held_out or ())
@@ -134,8 +131,6 @@ def trend_command(
         multi_id_views.show_multi_id(tables.fitted, tables.placed, several, benchmark=benchmark, how=how)
         return
     if held_out and len(xs) < 2:
-        from holdfast.core.errors import Misuse
-
         raise Misuse("--held-out compares fits over several --x", hint="a line alone takes --leave-out")
     if len(names) > 1:
         views.show_lines(tables.scores, tables.fitted, xs, names, space or "logit", policy, chosen, how)
@@ -145,14 +140,13 @@ def trend_command(
     views.show_line(
         tables.fitted, tables.placed, request, chosen, benchmark=benchmark, models=model or (), several=more, how=how
     )
-    if not json:
+    if not how.json:
         err.print(f"source: {views.sources(tables.placed, names[0])}", markup=False)
 
 
 def _testbed_table(store: Store, number: int, how: Output) -> None:
     from holdfast.boards.benchmark_tables import benchmark_scores
     from holdfast.cli.matrix_views import show_testbed_table
-    from holdfast.core.errors import Misuse
 
     if number not in (1, 2):
         raise Misuse(f"--table is 1 or 2, got {number}")
@@ -166,8 +160,6 @@ def _testbed_table(store: Store, number: int, how: Output) -> None:
 
 
 def _needed(texts: list[str] | None, option: str) -> list[str]:
-    from holdfast.core.errors import Misuse
-
     if not texts:
         raise Misuse(f"`holdfast trend` needs {option}", hint="such as --y imagenetv2 --x val, or --table 1")
     return texts
@@ -190,7 +182,6 @@ def _cut(tables: Tables, facts: str | None, cuts: Sequence[str], xs: Sequence[st
     """The tables with facts of one's own, without the models that fail a cut."""
     from dataclasses import replace
 
-    from holdfast.core.errors import Misuse
     from holdfast.store.model_facts import facts_in
     from holdfast.trends.selecting import selector
 
@@ -212,16 +203,12 @@ def _cut(tables: Tables, facts: str | None, cuts: Sequence[str], xs: Sequence[st
 
 
 def _check_fact(table: Table, name: str) -> None:
-    from holdfast.core.errors import unknown
-
     known = {fact for facts in table.facts.values() for fact, value in facts.items() if value}
     if name not in known:
         raise unknown("fact of these models", name, known, otherwise="give facts of your own with --facts FILE")
 
 
 def _check_shares(tables: Tables, settings: Sequence[str]) -> None:
-    from holdfast.core.errors import Misuse, unknown
-
     for setting in settings:
         if setting not in tables.placed.settings:
             raise unknown("setting", setting, tables.placed.settings)
@@ -232,8 +219,6 @@ def _check_shares(tables: Tables, settings: Sequence[str]) -> None:
 
 def zero_policy(zero: str | None) -> ZeroPolicy | None:
     """What --zero says."""
-    from holdfast.core.errors import Misuse
-
     policies: dict[str | None, ZeroPolicy | None] = {
         None: None,
         "piecewise": "piecewise",
