@@ -10,19 +10,18 @@ from functools import cache
 from pathlib import Path
 
 import jinja2
+from markupsafe import Markup
 
 from holdfast.boards.board_list import BrokenSuite, board_suites, filled_by
-from holdfast.boards.board_text import board_latex, cell_text
+from holdfast.boards.board_text import board_latex, cell_text, records
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_text import json_text
 from holdfast.core.suites import Suite
 from holdfast.site import site_folder, wording
+from holdfast.site.addresses import paper, slug
 from holdfast.site.board_pages import BoardPage, board_page
 from holdfast.site.policy import plotly_script as _plotly
 from holdfast.site.report import BoardRank, report_html, template_environment
-from holdfast.site.scripts import inline_json, script
-from holdfast.site.slugs import slug
-from holdfast.site.sources import paper
 from holdfast.store.exporting import csv_text
 from holdfast.store.footer import Footer
 from holdfast.store.site_store import SiteStore, stamp
@@ -39,6 +38,7 @@ STYLES_AND_SCRIPTS = {
 }
 PLOTS = {"plots.js": HERE / "static/plots.js", "plots.css": HERE / "static/plots.css"}
 SOURCE_MAP = re.compile(rb"\n?(//|/\*)# sourceMappingURL=\S+( \*/)?\s*$")
+ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 TAIL = 200  # bytes at the end, where a script names a map that is not shipped
 NEWEST = 12
 BESIDE = 5  # other models on a report: as many as its charts have letters for
@@ -84,12 +84,7 @@ class Site:
 
 
 def build_site(
-    store: Store,
-    out: Path,
-    *,
-    own: Sequence[str] = (),
-    before: Path | None = None,
-    is_live: bool = False,
+    store: Store, out: Path, *, own: Sequence[str] = (), before: Path | None = None, is_live: bool = False
 ) -> Site:
     """Builds the site of a store into a folder; a store that is not there yet gives what the papers print.
 
@@ -107,22 +102,17 @@ def build_site(
     return site
 
 
+@dataclass(slots=True)
 class _Maker:
     """Makes the files of a site, one after the other."""
 
-    def __init__(
-        self,
-        site: Site,
-        store: SiteStore,
-        own: Sequence[str],
-        earlier: Path,
-        known: site_folder.SiteContents,
-        is_live: bool,
-    ) -> None:
-        self.site, self.store, self.own = site, store, own
-        self.earlier, self.known, self.is_live = earlier, known, is_live
-        self.reports: dict[str, str] = {}
-        self.has_plotly = _plotly() is not None
+    site: Site
+    store: SiteStore
+    own: Sequence[str]
+    earlier: Path
+    known: site_folder.SiteContents
+    is_live: bool
+    reports: dict[str, str] = field(default_factory=dict)
 
     def files(self) -> Iterator[tuple[str, bytes]]:
         site, store = self.site, self.store
@@ -151,30 +141,28 @@ class _Maker:
 
     def _board(self, page: BoardPage) -> Iterator[tuple[str, bytes]]:
         name = page.name
-        records = page.board.records()
+        listed = records(page.board)
         about = {"suite": page.board.suite, "title": page.suite.title, "sort": page.board.sort}
         downloads = {
-            "CSV": (f"{name}.csv", csv_text(records)),
-            "JSON": (f"{name}.json", _json(about, records)),
+            "CSV": (f"{name}.csv", csv_text(listed)),
+            "JSON": (f"{name}.json", _json(about, listed)),
             "LaTeX": (f"{name}.tex", board_latex(page.board)),
         }
         for file, text in downloads.values():
             yield f"downloads/{file}", _bytes(text)
         for key, origin in page.origins.items():
             yield f"boards/data/{key}.js", _bytes(script(key, origin))
-        shown = page if self.has_plotly else page.without_plots()
-        yield (
+        shown = page if _plotly() is not None else page.without_plots()
+        made = self._page(
+            "board.html.j2",
             page.file,
-            self._page(
-                "board.html.j2",
-                page.file,
-                page=shown,
-                source=paper(page.suite.source),
-                filled_by=filled_by(page.suite),
-                downloads=[(kind, f"../downloads/{file}") for kind, (file, _) in downloads.items()],
-                no_plots="" if self.has_plotly or not page.plots else NO_PLOTLY,
-            ),
+            page=shown,
+            source=paper(page.suite.source),
+            filled_by=filled_by(page.suite),
+            downloads=[(kind, f"../downloads/{file}") for kind, (file, _) in downloads.items()],
+            no_plots=NO_PLOTLY if page.plots and not shown.plots else "",
         )
+        yield page.file, made
 
     def _models(self) -> Iterator[tuple[str, bytes]]:
         by_model: dict[str, list[Footer]] = {}
@@ -242,16 +230,8 @@ class _Maker:
 
     def _page(self, template: str, here: str, **words: object) -> bytes:
         made = _environment().get_template(template)
-        return _bytes(
-            made.render(
-                here=here,
-                root="../" * here.count("/"),
-                problems=self.site.problems,
-                version=_version(),
-                live=self.site.stamp if self.is_live else "",
-                **words,
-            )
-        )
+        known = {"problems": self.site.problems, "version": _version(), "live": self.site.stamp if self.is_live else ""}
+        return _bytes(made.render(here=here, root="../" * here.count("/"), **known, **words))
 
 
 def _board_ranks(boards: Sequence[BoardPage], model: str) -> tuple[BoardRank, ...]:
@@ -297,10 +277,20 @@ def _environment() -> jinja2.Environment:
     return made
 
 
-def _json(about: Mapping[str, object], records: Sequence[Mapping[str, object]]) -> str:
+def _json(about: Mapping[str, object], listed: Sequence[Mapping[str, object]]) -> str:
     """The board as `holdfast board --json` has it, one line per score."""
-    lines = ",\n".join(json_text(record) for record in records)
+    lines = ",\n".join(json_text(record) for record in listed)
     return f'{json_text(about)[:-1]}, "scores": [\n{lines}\n]}}\n'
+
+
+def inline_json(value: object) -> Markup:
+    """JSON for `<script type="application/json">`: a name cannot close the element or open a comment."""
+    return Markup(json_text(value, compact=True).translate(ESCAPES))
+
+
+def script(name: str, value: object) -> str:
+    """A script that keeps a value for the page that loads it; unlike fetch, this works from a file."""
+    return f"(globalThis.holdfast ??= {{}})[{inline_json(name)}] = {inline_json(value)};\n"
 
 
 def _version() -> str:

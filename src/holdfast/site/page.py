@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.core.types import ModelCard
 from holdfast.site import wording
+from holdfast.site.addresses import link
 from holdfast.site.cautions import Cautions, cautions_of
 from holdfast.site.figures import Figure, letters, report_figures
 from holdfast.site.headline import headline
 from holdfast.site.model_results import MeasuredRun, ModelResults, OtherRun
 from holdfast.site.next_step import NextStep, next_step
 from holdfast.site.report_verdict import Verdict, verdict
-from holdfast.site.reproduce import Setup, Totals, setups, totals
 from holdfast.site.shown_samples import PICTURE_BYTES, ShownSample, picked
-from holdfast.site.sources import link
 from holdfast.site.statements import TOPICS, Statement, caution_statement, comparison_statement, statements
 
 
@@ -39,6 +39,37 @@ class ModelPair:
 
     run: MeasuredRun
     other: OtherRun
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """Runs made with the same versions on the same device, by the command that made them."""
+
+    device: str
+    versions: tuple[tuple[str, str], ...]
+    commands: dict[str, tuple[MeasuredRun, ...]]
+
+    @property
+    def runs(self) -> tuple[MeasuredRun, ...]:
+        return tuple(run for some in self.commands.values() for run in some)
+
+    @property
+    def facts(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """What the runs recorded besides, each fact with its values."""
+        met: dict[str, list[str]] = {}
+        for run in self.runs:
+            for name, value in run.footer.facts.items():
+                met.setdefault(name, []).append(value)
+        return tuple((name, tuple(dict.fromkeys(values))) for name, values in sorted(met.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What all runs took together."""
+
+    seconds: float
+    forwards: int
+    backwards: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +127,13 @@ def page(results: ModelResults, *, title: str | None = None) -> Page:
         scores=_scores(results),
         figures=report_figures(results),
         letters=letters(results),
-        headlines=tuple(_headlines(results)),
+        headlines=tuple(
+            ModelPair(chosen.run, other)
+            for runs in results.datasets.values()
+            for group in TOPICS
+            if (chosen := headline(runs, group)) is not None
+            for other in chosen.run.beside
+        ),
         rivals={
             model: [
                 ModelPair(run, other) for run in results.runs for other in run.beside if other.footer.model == model
@@ -104,8 +141,8 @@ def page(results: ModelResults, *, title: str | None = None) -> Page:
             for model in results.others
         },
         galleries=_galleries(results),
-        setups=setups(results.files),
-        totals=totals(results.files),
+        setups=_setups(results.files),
+        totals=_totals(results.files),
         finished=results.finished,
         superseded=results.superseded,
     )
@@ -120,11 +157,8 @@ def _verdicts(results: ModelResults) -> dict[str, Verdict]:
 def card_facts(card: ModelCard) -> tuple[tuple[str, str, str | None], ...]:
     """Name, text and link of everything the card states; what it leaves out is said to be."""
     unstated = "not stated"
-    size = (
-        f"{card.channels} × {card.size} × {card.size}"
-        if card.size
-        else f"{wording.counted(card.channels, 'channel')}, any size"
-    )
+    any_size = f"{wording.counted(card.channels, 'channel')}, any size"
+    size = f"{card.channels} × {card.size} × {card.size}" if card.size else any_size
     facts: list[tuple[str, str, str | None]] = [
         ("Classes", wording.with_commas(card.classes), None),
         ("Parameters", wording.large(card.parameters) if card.parameters else unstated, None),
@@ -151,11 +185,6 @@ def _scores(results: ModelResults) -> dict[str, dict[str, list[MeasuredRun]]]:
     }
 
 
-def _headlines(results: ModelResults) -> list[ModelPair]:
-    chosen = [headline(runs, group) for runs in results.datasets.values() for group in TOPICS]
-    return [ModelPair(one.run, other) for one in chosen if one is not None for other in one.run.beside]
-
-
 def _galleries(results: ModelResults) -> tuple[SampleGallery, ...]:
     order = [*(group for group in TOPICS if group != "undisturbed"), "undisturbed"]
     by_group = {group: [run for run in results.runs if run.group == group and run.pictures] for group in order}
@@ -172,3 +201,19 @@ def _galleries(results: ModelResults) -> tuple[SampleGallery, ...]:
         )
         for group, runs in filled.items()
     )
+
+
+def _setups(runs: Sequence[MeasuredRun]) -> list[Setup]:
+    """The runs by what they ran on and by command, in the order they were first met."""
+    met: dict[tuple[str, tuple[tuple[str, str], ...]], dict[str, tuple[MeasuredRun, ...]]] = {}
+    for run in runs:
+        commands = met.setdefault((run.footer.device, tuple(sorted(run.footer.versions.items()))), {})
+        commands[run.footer.command] = (*commands.get(run.footer.command, ()), run)
+    return [Setup(device, versions, commands) for (device, versions), commands in met.items()]
+
+
+def _totals(runs: Sequence[MeasuredRun]) -> Totals:
+    seconds, forwards, backwards = (
+        sum(getattr(run.footer, name) for run in runs) for name in ("seconds", "forwards", "backwards")
+    )
+    return Totals(seconds, forwards, backwards)

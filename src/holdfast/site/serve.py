@@ -9,7 +9,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -36,29 +35,11 @@ HEADERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
-    """A finished build: its folder, and its files with a digest each.
-
-    `lacks_files`: a file of the store could not be read, and may be readable now.
-    """
-
-    folder: Path
-    files: Mapping[str, str]
-    stamp: str
-    lacks_files: bool = False
-
-
 class Pages:
     """The pages of a store, built again when it has changed."""
 
     def __init__(
-        self,
-        store: Store,
-        *,
-        own: Sequence[str] = (),
-        told: Callable[[Site], None],
-        pause: float = PAUSE,
+        self, store: Store, *, own: Sequence[str] = (), told: Callable[[Site], None], pause: float = PAUSE
     ) -> None:
         self.store, self.own, self.told, self.pause = store, own, told, pause
         self._folder = temporary_folder("holdfast-site-")
@@ -82,7 +63,7 @@ class Pages:
         # requests under way may still read the build before; the one before that is done with
         if self._before is not None:
             shutil.rmtree(self._before, ignore_errors=True)
-        self._before = old.folder
+        self._before = old.out
         return True
 
     def watch(self, say: Callable[[str], None]) -> None:
@@ -103,22 +84,16 @@ class Pages:
         self._stop.set()
         self._folder.close()
 
-    def _build(self, old: Built | None) -> Built:
+    def _build(self, old: Site | None) -> Site:
         self._count += 1
         store, folder = Store(self.store.url), self._folder.path / str(self._count)
         try:
-            site = build_site(
-                store,
-                folder,
-                own=self.own,
-                before=old.folder if old else None,
-                is_live=True,
-            )
+            site = build_site(store, folder, own=self.own, before=old.out if old else None, is_live=True)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         self.told(site)
-        return Built(site.out, site.files, site.stamp, site.lacks_files)
+        return site
 
 
 def server(pages: Pages, *, host: str = "127.0.0.1", port: int = 8000) -> ThreadingHTTPServer:
@@ -179,7 +154,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._head(HTTPStatus.NOT_MODIFIED, {"ETag": f'"{digest}"'})
             return
         try:
-            data = (built.folder / name).read_bytes()
+            data = (built.out / name).read_bytes()
         except OSError:
             self._say(HTTPStatus.NOT_FOUND, "no such page\n", with_body=with_body)
             return

@@ -131,7 +131,7 @@ def half_sentence(half: HalfLost | None) -> str:
             f"({attack})."
         )
     in_levels = all(number_text(radius).endswith("/255") for radius in half.radii)
-    about = wording.size_text(half.radius, in_levels=in_levels, digits=2)
+    about = wording.radius_text(half.radius.value, in_levels=in_levels, digits=2)
     return (
         f"Half of what it gets right is lost at a radius of about {about}, interpolated "
         f"({_span(half.radius)}, {wording.counted(half.radius.n, 'sample')} right when undisturbed; {half.attack})."
