@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from holdfast.boards.board_tables import is_own
+from holdfast.boards.benchmark_tables import is_own
 from holdfast.boards.over_models import rows_by_model
 from holdfast.cli.output import Output, err, out
 from holdfast.cli.trend_views import record_number, settings_matching

@@ -71,7 +71,7 @@ class FigureRequest(Output):
     store: StoreOption = STORE
 
     def inputs(self, *, space: str | None = None) -> FigureInputs:
-        from holdfast.boards.board_tables import figure_table
+        from holdfast.boards.benchmark_tables import figure_table
         from holdfast.cli.figure_views import FigureInputs
         from holdfast.cli.trending import zero_policy
         from holdfast.trends.selecting import Rule, fit_set

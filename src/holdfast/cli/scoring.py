@@ -47,26 +47,22 @@ def results(store: Store, metrics: Sequence[str], request: ScoreRequest) -> list
 
     if not metrics:
         return []
+    models, scenarios, reference = request.models, request.scenarios, request.reference
+    table, suite = None, BATTERY if request.benchmark is None else request.benchmark
     if request.benchmark is not None:
         table = benchmark_scores(request.benchmark, store)
-        scenarios, reference = request.scenarios, request.reference
-        score = partial(
-            multi_run_scores,
-            models=request.models,
-            scenarios=scenarios,
-            reference=reference,
-            table=table,
-            suite=load_suite(request.benchmark) if request.benchmark in suites() else None,
-        )
     else:
-        names = stored_scenarios(store, filter(None, (*request.scenarios, request.reference)))
-        score = partial(
-            multi_run_scores,
-            models=[stored_model(store, name) for name in request.models],
-            scenarios=[names[text] for text in request.scenarios],
-            reference=names[request.reference] if request.reference else None,
-            suite=load_suite(BATTERY),
-        )
+        names = stored_scenarios(store, filter(None, (*scenarios, reference)))
+        models = [stored_model(store, name) for name in models]
+        scenarios, reference = [names[text] for text in scenarios], names[reference] if reference else None
+    score = partial(
+        multi_run_scores,
+        models=models,
+        scenarios=scenarios,
+        reference=reference,
+        table=table,
+        suite=load_suite(suite) if suite in suites() else None,
+    )
     made: list[MultiRunScore] = []
     for text in metrics:
         made += score(store, text) or [MultiRunScore(text, "", "", "", "", None, note=_nothing(text))]
