@@ -46,16 +46,13 @@ def agree_command(
     *,
     one: Side,
     other: Side,
-    labels: Annotated[
-        Path | None, typer.Option("--labels", help="A .npy or .csv of labels, for accuracies; not needed.")
-    ] = None,
-    mode: Annotated[str, typer.Option("--mode", help="`exact`, or `adam`: the authors' optimiser.")] = "exact",
-    epochs: Annotated[int, typer.Option("--epochs", help="Of the authors' optimiser.", min=1)] = 500,
-    resamples: Annotated[int, typer.Option("--resamples", help="Bootstrap draws; 0: no intervals.", min=0)] = 1000,
+    labels: Annotated[Path | None, typer.Option(help="A .npy or .csv of labels, for accuracies; not needed.")] = None,
+    mode: Annotated[str, typer.Option(help="`exact`, or `adam`: the authors' optimiser.")] = "exact",
+    epochs: Annotated[int, typer.Option(help="Of the authors' optimiser.", min=1)] = 500,
+    resamples: Annotated[int, typer.Option(help="Bootstrap draws; 0: no intervals.", min=0)] = 1000,
     ratio: Annotated[
         list[str] | None,
         typer.Option(
-            "--ratio",
             help="Mix: this share of the samples from the second set, the rest from the first, e.g. 0.1,0.5,1; `all`: "
             "the paper's ratios. Of an attack those of the smallest size, else the last.",
         ),

@@ -58,9 +58,9 @@ def board(
     store: StoreOption = STORE,
     sort: Annotated[str | None, typer.Option("--sort", "--by", help="The score to rank by.")] = None,
     rounding: Annotated[
-        RoundingChoice, typer.Option("--rounding", help="truncate is what Table 1 of OODRobustBench does.")
+        RoundingChoice, typer.Option(help="truncate is what Table 1 of OODRobustBench does.")
     ] = RoundingChoice.round,
-    digits: Annotated[int, typer.Option("--digits", min=0, max=9, help="Decimals.")] = 1,
+    digits: Annotated[int, typer.Option(min=0, max=9, help="Decimals.")] = 1,
     complete: Annotated[bool, typer.Option("--complete", help="Leave incomplete entries out.")] = False,
     details: Annotated[bool, typer.Option("--details", help="Also show the board's details.")] = False,
     columns: Annotated[
@@ -70,7 +70,7 @@ def board(
         ),
     ] = None,
     mean: Annotated[bool, typer.Option("--mean", help="Also the mean of each score over all entries.")] = False,
-    dataset: Annotated[str | None, typer.Option("--dataset", help="Dataset instead of the suite's own.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Dataset instead of the suite's own.")] = None,
     stronger: Annotated[
         bool, typer.Option("--stronger", help="Measured with our stronger attacks, not those of the published code.")
     ] = False,

@@ -72,12 +72,10 @@ def show_command(
         ),
     ] = None,
     dataset: Annotated[
-        str | None, typer.Option("--dataset", help="With --out: whose images. Of a suite: instead of its own.")
+        str | None, typer.Option(help="With --out: whose images. Of a suite: instead of its own.")
     ] = None,
-    images: Annotated[
-        int | None, typer.Option("--images", help="With --out: how many images; 4, or 1 for each attack.")
-    ] = None,
-    model: Annotated[str | None, typer.Option("--model", help="With --out of attacks: the model to attack.")] = None,
+    images: Annotated[int | None, typer.Option(help="With --out: how many images; 4, or 1 for each attack.")] = None,
+    model: Annotated[str | None, typer.Option(help="With --out of attacks: the model to attack.")] = None,
     json: JsonOption = False,
 ) -> None:
     """One component: what it does, its parameters and defaults, where it comes from."""

@@ -43,8 +43,7 @@ Models = Annotated[
     ),
 ]
 LogitsOption = Annotated[
-    str | None,
-    typer.Option("--logits", help="all: keep every logit above 128 classes too, for posterior agreement."),
+    str | None, typer.Option("--logits", help="all: keep every logit above 128 classes too, for posterior agreement.")
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")]
 
@@ -54,27 +53,19 @@ class Measurement:
     """What is to be measured: scenarios, and how many samples of each."""
 
     suite: Annotated[
-        str | None,
-        typer.Option("--suite", help="A suite by name, or the path of a .toml file.", autocompletion=suite_names),
+        str | None, typer.Option(help="A suite by name, or the path of a .toml file.", autocompletion=suite_names)
     ] = None
-    scenario: Annotated[
-        list[str] | None, typer.Option("--scenario", help="DATASET+CHANGE+…; may be given several times.")
-    ] = None
-    part: Annotated[
-        list[str] | None, typer.Option("--part", help="Only this part of the suite; may be given several times.")
-    ] = None
+    scenario: Annotated[list[str] | None, typer.Option(help="DATASET+CHANGE+…; may be given several times.")] = None
+    part: Annotated[list[str] | None, typer.Option(help="Only this part of the suite; may be given several times.")] = (
+        None
+    )
     stronger: Annotated[
-        bool,
-        typer.Option("--stronger", help="Our stronger attacks where the suite has those of the published code."),
+        bool, typer.Option("--stronger", help="Our stronger attacks where the suite has those of the published code.")
     ] = False
-    dataset: Annotated[str | None, typer.Option("--dataset", help="Dataset instead of the suite's own.")] = None
-    samples: Annotated[
-        int | None, typer.Option("--samples", help="Measure this many samples, each class in proportion.")
-    ] = None
-    precision: Annotated[
-        str | None, typer.Option("--precision", help="Stop once half the interval is this narrow, e.g. 1%.")
-    ] = None
-    seed: Annotated[int, typer.Option("--seed", help="Seed of every random draw.")] = 0
+    dataset: Annotated[str | None, typer.Option(help="Dataset instead of the suite's own.")] = None
+    samples: Annotated[int | None, typer.Option(help="Measure this many samples, each class in proportion.")] = None
+    precision: Annotated[str | None, typer.Option(help="Stop once half the interval is this narrow, e.g. 1%.")] = None
+    seed: Annotated[int, typer.Option(help="Seed of every random draw.")] = 0
 
     def chosen(self) -> tuple[Suite | None, list[str]]:
         """What to run: a suite's scenarios, those given, or both; with neither, the clean default dataset."""
@@ -102,7 +93,7 @@ class Measurement:
 
 def demo(
     out_dir: Annotated[Path, typer.Option("--out", "-o", help="Where rows and reports go.")] = Path("holdfast-demo"),
-    samples: Annotated[int | None, typer.Option("--samples", help="Samples per scenario.")] = None,
+    samples: Annotated[int | None, typer.Option(help="Samples per scenario.")] = None,
     device: DeviceOption = "auto",
     quiet: QuietOption = False,
 ) -> None:
@@ -133,7 +124,7 @@ def demo(
 
 def check_command(
     model: Annotated[str, typer.Argument(help="A model ref.")],
-    dataset: Annotated[str | None, typer.Option("--dataset", help="Images to check it on.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Images to check it on.")] = None,
     attacks: Annotated[
         bool, typer.Option("--attacks", help="Also try attacks that must succeed where gradients can be trusted.")
     ] = False,
@@ -231,9 +222,7 @@ def evaluate_command(
     models: Models,
     what: Measurement,
     device: DeviceOption = "auto",
-    batch_size: Annotated[
-        int | None, typer.Option("--batch-size", help="Samples at once; chosen by memory if not given.")
-    ] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Samples at once; chosen by memory if not given.")] = None,
     speed: Annotated[
         str,
         typer.Option(
@@ -248,8 +237,7 @@ def evaluate_command(
         int, typer.Option(min=0, max=1000, help="Samples per run to keep as pictures for the report.")
     ] = 6,
     keep_images: Annotated[
-        Path | None,
-        typer.Option("--keep-images", help="Write the images of every run here, as float32; they are made once more."),
+        Path | None, typer.Option(help="Write the images of every run here, as float32; they are made once more.")
     ] = None,
     engine: Annotated[str, typer.Option(help="local, or ray: one actor per device.", show_default=True)] = "local",
     address: Annotated[str | None, typer.Option(help="Ray cluster to join; a local one is started if none.")] = None,

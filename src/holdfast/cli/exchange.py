@@ -36,14 +36,13 @@ def import_results(
     path: Annotated[Path | None, typer.Argument(metavar="PATH", help="The file, or the folder that holds it.")] = None,
     store: StoreOption = STORE,
     unit: Annotated[
-        str | None,
-        typer.Option("--unit", help="What values are in where the file does not say: percent, fraction, number …"),
+        str | None, typer.Option(help="What values are in where the file does not say: percent, fraction, number …")
     ] = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Put these results in the place of another version in the store.")
     ] = False,
     remove: Annotated[
-        str | None, typer.Option("--remove", metavar="NAME", help="Remove what was imported under this name.")
+        str | None, typer.Option(metavar="NAME", help="Remove what was imported under this name.")
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List what was imported into the store.")] = False,
     json: JsonOption = False,
@@ -143,11 +142,11 @@ def export_command(
     model: ModelsOption = None,
     store: StoreOption = STORE,
     run: Annotated[
-        str | None, typer.Option("--run", help="`export images`: the run, by its key or the beginning of it.")
+        str | None, typer.Option(help="`export images`: the run, by its key or the beginning of it.")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="`export images`: all samples, not only failures.")] = False,
-    limit: Annotated[int | None, typer.Option("--limit", help="`export images`: at most so many per class.")] = None,
-    device: Annotated[str, typer.Option("--device", help="`export images`: auto, cpu, cuda …")] = "auto",
+    limit: Annotated[int | None, typer.Option(help="`export images`: at most so many per class.")] = None,
+    device: Annotated[str, typer.Option(help="`export images`: auto, cpu, cuda …")] = "auto",
     trust: Annotated[
         bool, typer.Option("--trust", help="`export images`: run the code that the store names as its model.")
     ] = False,

@@ -43,29 +43,22 @@ class FigureRequest(Output):
     """The options that figures share: each command takes those that it names, the others keep their defaults."""
 
     y: Annotated[
-        list[str] | None, typer.Option("--y", help="Scores under shifts: names or patterns such as `*-robustness`.")
+        list[str] | None, typer.Option(help="Scores under shifts: names or patterns such as `*-robustness`.")
     ] = None
     benchmark: Annotated[
-        str,
-        typer.Option("--benchmark", help="Whose models: a suite, list or table with a board, or `store` for the runs."),
+        str, typer.Option(help="Whose models: a suite, list or table with a board, or `store` for the runs.")
     ] = TESTBED
-    dataset: Annotated[
-        str | None, typer.Option("--dataset", help="The suite's board on this dataset instead of its own.")
-    ] = None
+    dataset: Annotated[str | None, typer.Option(help="The suite's board on this dataset instead of its own.")] = None
     fit: Annotated[
         list[str] | None,
-        typer.Option(
-            "--fit", help="Fit only these models, written as for `holdfast trend`; the paper's choice by default."
-        ),
+        typer.Option(help="Fit only these models, written as for `holdfast trend`; the paper's choice by default."),
     ] = None
     leave_out: LeaveOutOption = None
     model: Annotated[
         list[str] | None,
-        typer.Option("--model", help="Show only these models: names, patterns, facts and cuts, written as for --fit."),
+        typer.Option(help="Show only these models: names, patterns, facts and cuts, written as for --fit."),
     ] = None
-    space: Annotated[
-        str | None, typer.Option("--space", help="logit, linear or probit; the benchmark's own by default.")
-    ] = None
+    space: Annotated[str | None, typer.Option(help="logit, linear or probit; the benchmark's own by default.")] = None
     zero: ZeroOption = None
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Also draw it into this SVG file.")] = None
     store: StoreOption = STORE
@@ -121,15 +114,13 @@ def scatter_figure(
     *,
     y: Annotated[
         list[str],
-        typer.Option(
-            "--y", help="The score to explain: a panel each. Also `effective:`, `relative:` or `drop:` and a score."
-        ),
+        typer.Option(help="The score to explain: a panel each. Also `effective:`, `relative:` or `drop:` and a score."),
     ],
     x: Annotated[
-        str | None, typer.Option("--x", help="The score that explains it; each one's own reference by default.")
+        str | None, typer.Option(help="The score that explains it; each one's own reference by default.")
     ] = None,
     baseline: BaselineOption = None,
-    by: Annotated[str, typer.Option("--by", help="Colour by this fact.")] = "type",
+    by: Annotated[str, typer.Option(help="Colour by this fact.")] = "type",
 ) -> None:
     """Models as points, the line through those of the fit with its R², and each model's distance from it."""
     from holdfast.cli.figure_views import scatter_view
@@ -142,14 +133,13 @@ def matrix_figure(
     request: FigureRequest,
     *,
     x: Annotated[
-        list[str] | None, typer.Option("--x", help="The undisturbed scores; accuracy and robustness by default.")
+        list[str] | None, typer.Option(help="The undisturbed scores; accuracy and robustness by default.")
     ] = None,
     kind: Annotated[
-        list[str] | None, typer.Option("--kind", help="Acc-Acc, Rob-Rob, Acc-Rob or Rob-Acc; all by default.")
+        list[str] | None, typer.Option(help="Acc-Acc, Rob-Rob, Acc-Rob or Rob-Acc; all by default.")
     ] = None,
     threshold: Annotated[
-        list[str] | None,
-        typer.Option("--threshold", help="A row for models whose two --x sum to this much or more; may be repeated."),
+        list[str] | None, typer.Option(help="A row for models whose two --x sum to this much or more; may be repeated.")
     ] = None,
 ) -> None:
     """R² of the line of every shifted score on accuracy and robustness, for all models or those above a threshold."""
@@ -180,7 +170,7 @@ def limits_figure(request: FigureRequest) -> None:
 def grid_figure(
     request: FigureRequest,
     *,
-    sort: Annotated[str | None, typer.Option("--sort", help="Order models by this score, best first.")] = None,
+    sort: Annotated[str | None, typer.Option(help="Order models by this score, best first.")] = None,
 ) -> None:
     """Models x settings as a heat map: every score that there is."""
     from holdfast.cli.figure_views import grid_view
@@ -200,10 +190,10 @@ def bars_figure(request: FigureRequest) -> None:
 def pairs_figure(
     request: FigureRequest,
     *,
-    x: Annotated[str, typer.Option("--x", help="The scenario without the shift.")],
-    y: Annotated[str, typer.Option("--y", help="The scenario under the shift.")],
+    x: Annotated[str, typer.Option(help="The scenario without the shift.")],
+    y: Annotated[str, typer.Option(help="The scenario under the shift.")],
     model: ModelsOption = None,
-    space: Annotated[str, typer.Option("--space", help="probit, linear or logit.")] = "linear",
+    space: Annotated[str, typer.Option(help="probit, linear or logit.")] = "linear",
 ) -> None:
     """How often each pair of models gives the same answer, without a shift and under it; no labels are used."""
     from holdfast.cli.figure_views import pairs_view

@@ -25,10 +25,10 @@ def predict_command(
     shifted: Annotated[str, typer.Option("--y", help="The scenario to predict; its labels are not used.")],
     model: ModelsOption = None,
     method: Annotated[
-        str, typer.Option("--method", help="aline-d (solves all pairs together) or aline-s (one line for all).")
+        str, typer.Option(help="aline-d (solves all pairs together) or aline-s (one line for all).")
     ] = "aline-d",
     check: Annotated[bool, typer.Option("--check", help="Also show what the labels say, where there are any.")] = False,
-    draws: Annotated[int, typer.Option("--draws", help="How often samples are drawn again for the intervals.")] = 500,
+    draws: Annotated[int, typer.Option(help="How often samples are drawn again for the intervals.")] = 500,
     store: StoreOption = STORE,
     how: Output,
 ) -> None:
@@ -70,18 +70,15 @@ def predict_command(
     columns, right = ["model", "without the shift", "by agreement", *numbers], ["without the shift", *numbers]
     records = _models(made, sure, actual)
     whole = _about(made, reference, shifted) | {"models": records, "left_out": left_out}
-    if how.show(records, columns, _rows(made, sure, actual), right=right, whole=whole) and not how.latex:
-        _print_line(made, sure, actual)
-    if made.refused:
-        err.print(f"predictions by agreement without an interval: {made.refused}; do not rely on them")
-
-
-def _rows(made: Prediction, sure: dict[str, ByConfidence], actual: dict[str, float]) -> list[list[str]]:
-    return [
+    rows = [
         [each.model, _percent(each.reference), interval(each.accuracy), *map(_percent, sure[each.model])]
         + ([_percent(actual[each.model])] if actual else [])
         for each in made.models
     ]
+    if how.show(records, columns, rows, right=right, whole=whole) and not how.latex:
+        _print_line(made, sure, actual)
+    if made.refused:
+        err.print(f"predictions by agreement without an interval: {made.refused}; do not rely on them")
 
 
 def _percent(share: float) -> str:
@@ -92,6 +89,7 @@ def _print_line(made: Prediction, sure: dict[str, ByConfidence], actual: dict[st
     from holdfast.trends.confidence_estimates import WHY
 
     line, depends = made.line, made.dependence
+    assumed = "the interval takes them to go together so under the shift, by one measure or another"
     out.print(
         f"\nagreement of {line.pairs} pairs: R² {line.r2:.3f}, slope {line.slope:.3f}, intercept {line.intercept:.3f} "
         "(probit)" + (f"; {line.at_edge} pairs agree always or never" if line.at_edge else "")
@@ -99,11 +97,7 @@ def _print_line(made: Prediction, sure: dict[str, ByConfidence], actual: dict[st
     out.print(
         f"errors without the shift: κ {depends.kappa:.2f} over {depends.pairs} pairs (0 as by chance, 1 on the same "
         f"samples), {_percent(depends.same) or 'none'} of common errors with the same answer"
-        + (
-            ""
-            if made.refused
-            else "; the interval takes them to go together so under the shift, by one measure or another"
-        )
+        + ("" if made.refused else f"; {assumed}")
     )
     out.print(f"ATC, DoC and mean confidence without an interval: {WHY}")
     if actual:

@@ -39,12 +39,13 @@ from holdfast.core.errors import Misuse, NoLabels
 from holdfast.core.rounding import percent
 
 if TYPE_CHECKING:
-    from holdfast.core.types import Score
-    from holdfast.store import Footer, Store
+    from holdfast.store import Store
 
 Runs = Annotated[
     list[str] | None, typer.Option("--scenario", help="Only these scenarios; `*` stands for anything: '*pgd*'.")
 ]
+
+BOUNDS = ("value", "low", "high")
 
 
 def status_command(store: StoreOption = STORE, json: JsonOption = False) -> None:
@@ -53,13 +54,16 @@ def status_command(store: StoreOption = STORE, json: JsonOption = False) -> None
     kept = open_store(store)
     under_way = kept.unfinished()
     finished = kept.footers()  # afterwards: a run that is finished meanwhile is in one of them
-    records = [_run_record(key, f, "done", f.n, f.n, f.seconds) for key, f in sorted(finished.items())]
+    standing = [(key, footer, "done", footer.n, footer.n, footer.seconds) for key, footer in sorted(finished.items())]
     for key, parts in under_way.items():
         if key not in finished:
             footer, ids = parts[0].footer, {name for rows in parts for name in rows.ids}
-            seconds = sum(rows.footer.seconds for rows in parts)
-            most = footer.samples or footer.population
-            records.append(_run_record(key, footer, "under way", len(ids), most, seconds))
+            seconds, most = sum(rows.footer.seconds for rows in parts), footer.samples or footer.population
+            standing.append((key, footer, "under way", len(ids), most, seconds))
+    records = [
+        {"run": key, "model": run.model, "scenario": run.scenario, "state": state, "rows": n, "of": of, "seconds": took}
+        for key, run, state, n, of, took in standing
+    ]
     if json:
         print_json({"store": store, "runs": records, "leftovers": kept.files.leftovers()})
         return
@@ -70,11 +74,6 @@ def status_command(store: StoreOption = STORE, json: JsonOption = False) -> None
     print_table(columns, [[str(record[name])[:80] for name in columns] for record in records], right=["rows", "of"])
     done = sum(record["state"] == "done" for record in records)
     out.print(f"\n{done} done, {len(records) - done} under way, {sum(int(str(r['rows'])) for r in records):,} rows")
-
-
-def _run_record(run: str, footer: Footer, state: str, rows: int, of: int, seconds: float) -> dict[str, object]:
-    about = {"run": run, "model": footer.model, "scenario": footer.scenario}
-    return about | {"state": state, "rows": rows, "of": of, "seconds": seconds}
 
 
 def verify_command(store: StoreOption = STORE, json: JsonOption = False) -> None:
@@ -108,22 +107,16 @@ def scores_command(
     scenario: Runs = None,
     metric: Annotated[
         list[str] | None,
-        typer.Option(
-            "--metric", help="A score by the name of a metric (`holdfast list metrics`); several may be given."
-        ),
+        typer.Option(help="A score by the name of a metric (`holdfast list metrics`); several may be given."),
     ] = None,
     reference: Annotated[
-        str | None,
-        typer.Option("--reference", help="What a metric compares with; without it, the dataset without a change."),
+        str | None, typer.Option(help="What a metric compares with; without it, the dataset without a change.")
     ] = None,
     benchmark: Annotated[
-        str | None,
-        typer.Option("--benchmark", help="Score a printed or imported table instead; --scenario names its settings."),
+        str | None, typer.Option(help="Score a printed or imported table instead; --scenario names its settings.")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Every choice of samples, not only the largest.")] = False,
-    fail_under: Annotated[
-        str | None, typer.Option("--fail-under", help="Exit 1 where an accuracy is under this, e.g. 40%.")
-    ] = None,
+    fail_under: Annotated[str | None, typer.Option(help="Exit 1 where an accuracy is under this, e.g. 40%.")] = None,
     by: ByOption = "interval",
     junit: JunitOption = None,
     csv: CsvOption = False,
@@ -211,7 +204,7 @@ def compare_command(
     store: StoreOption = STORE,
     scenario: Runs = None,
     benchmark: Annotated[
-        str | None, typer.Option("--benchmark", help="Compare printed or imported scores of this benchmark instead.")
+        str | None, typer.Option(help="Compare printed or imported scores of this benchmark instead.")
     ] = None,
     fail_if_worse: Annotated[
         bool, typer.Option("--fail-if-worse", help="Exit 1 where the first model is worse than the second.")
@@ -240,13 +233,16 @@ def compare_command(
         one, other = stored_model(kept, one), stored_model(kept, other)
         chosen = matching_scenarios(kept, scenario or ())
         made = comparisons(kept, one, other, scenarios=chosen)
+        judged, labelled = {each.scenario for each in made}, set[str]()
         for name in chosen if fail_if_worse else ():
-            if name not in {each.scenario for each in made}:
+            if name not in judged:
                 raise Misuse(
                     f"`{one}` and `{other}` were not both measured under `{name}`", hint="evaluate both under it"
                 )
         tell_failures(kept, {one, other})
-        unjudged = _unjudged(kept, other, {each.scenario for each in made}) if fail_if_worse and not chosen else []
+        if fail_if_worse and not chosen:
+            labelled = {each.scenario for each in kept.footers().values() if each.model == other and each.has_labels}
+        unjudged = sorted(labelled - judged)
         if unjudged:
             warn(f"not judged, since {one} was not measured under them: {', '.join(unjudged)}")
         counts = ["only first right", "only second right", "p (McNemar)"]
@@ -258,7 +254,7 @@ def compare_command(
                     each.scenario,
                     interval(each.one),
                     interval(each.other),
-                    "{:+.1f} [{:+.1f}, {:+.1f}]".format(*[100 * number for number in _bounds(each.difference)]),
+                    "{:+.1f} [{:+.1f}, {:+.1f}]".format(*(100 * getattr(each.difference, part) for part in BOUNDS)),
                     str(each.only_one),
                     str(each.only_other),
                     f"{each.chance:.2g}",
@@ -272,12 +268,6 @@ def compare_command(
             is_read = markdown and not json and not csv
             decide("holdfast compare", worse(made, one, other, way), junit=junit, markdown=is_read)
             refuse_unjudged(one, unjudged)
-
-
-def _unjudged(store: Store, other: str, judged: set[str]) -> list[str]:
-    """The labelled scenarios of a model that were not judged."""
-    known = {footer.scenario for footer in store.footers().values() if footer.model == other and footer.has_labels}
-    return sorted(known - judged)
 
 
 def _compare_scores(store: Store, benchmark: str, one: str, other: str, settings: list[str], how: Output) -> None:
@@ -294,19 +284,15 @@ def _compare_scores(store: Store, benchmark: str, one: str, other: str, settings
         err.print("printed or imported scores: not paired, an interval only where the count is known")
 
 
-def _bounds(score: Score) -> tuple[float, float, float]:
-    return score.value, score.low, score.high
-
-
 def explain_command(
     run: Annotated[str, typer.Argument(help="A run's key or its beginning, as in `holdfast scores`.")],
     sample: Annotated[str, typer.Argument(metavar="ID", help="A sample's id.")],
     store: StoreOption = STORE,
     out_dir: Annotated[Path | None, typer.Option("--out", "-o", help="Write before.png and after.png here.")] = None,
     npz: Annotated[
-        Path | None, typer.Option("--npz", help="Write both images here as float32, exactly as they were scored.")
+        Path | None, typer.Option(help="Write both images here as float32, exactly as they were scored.")
     ] = None,
-    device: Annotated[str, typer.Option("--device")] = "auto",
+    device: Annotated[str, typer.Option()] = "auto",
     trust: Annotated[
         bool, typer.Option("--trust", help="Run the code that the store names as its model: `python:`, a plug-in.")
     ] = False,

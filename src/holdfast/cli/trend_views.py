@@ -13,6 +13,7 @@ import numpy as np
 from holdfast.cli.multi_id_views import SeveralInputs, add_several
 from holdfast.cli.output import Output, err, out, warn
 from holdfast.core.errors import HoldfastError, Misuse, unknown
+from holdfast.core.json_text import attributes
 from holdfast.core.rounding import percent, shown
 from holdfast.core.table import Table
 from holdfast.core.types import Score
@@ -31,12 +32,15 @@ SHARES = ("percent", "fraction")
 
 @dataclass(frozen=True, slots=True)
 class TrendRequest:
-    """The line that was asked for, and what to say beside it."""
+    """The line that was asked for, the models it goes through and those to show, and what to say beside it."""
 
     y: str
     x: Sequence[str]
     space: str
     zero: ZeroPolicy | None
+    chosen: FitSet
+    benchmark: str
+    models: Sequence[str] = ()
     by: str | None = None
     baseline: str | None = None
     beyond: str | None = None
@@ -60,30 +64,24 @@ def settings_matching(settings: Sequence[str], names: Sequence[str]) -> list[str
 
 
 def show_line(
-    fitted: Table,
-    placed: Table,
-    request: TrendRequest,
-    chosen: FitSet,
-    *,
-    benchmark: str,
-    models: Sequence[str],
-    several: SeveralInputs | None = None,
-    how: Output,
+    fitted: Table, placed: Table, request: TrendRequest, how: Output, *, several: SeveralInputs | None = None
 ) -> None:
     """One line or plane, and every model against it; `several`: also beside fits on each input alone."""
-    line = _line(fitted, request, chosen)
-    rows = sorted(placements(line, placed, models=models or None), key=lambda each: -each.beyond)
-    if request.beyond is not None:
-        rows = [_without_interval(each) for each in rows]
+    line = _line(fitted, request)
+    rows = sorted(placements(line, placed, models=request.models or None), key=lambda each: -each.beyond)
+    if request.beyond is not None:  # a line given back from print has no scatter of models about it
+        none = (math.nan, math.nan)
+        known = [Score(each.expected.value, *none, each.expected.n) for each in rows]
+        rows = [each._replace(expected=one, is_unusual=False) for each, one in zip(rows, known, strict=True)]
     more = _more(line, fitted, placed, rows, request)
     if several is not None:
-        add_several(more, several, fitted, placed, benchmark)
+        add_several(more, several, fitted, placed)
     if (how.csv or how.latex) and not how.json:
         for text in line.cautions:
             warn(text)
     records = [_record(each, more) for each in rows]
-    about = {"benchmark": benchmark, "fit": line.record(), "selection": chosen.record(), **more.record}
-    if how.data(records, whole=about | {"models": records}):
+    about = {"benchmark": request.benchmark, "fit": line.record(), "selection": request.chosen.record()}
+    if how.data(records, whole={**about, **more.record, "models": records}):
         return
     if not how.latex:
         for text in (*_line_texts(line), *line.cautions, *more.texts):
@@ -104,23 +102,28 @@ class LineExtras(NamedTuple):
     columns: list[str]
 
 
-def _line(table: Table, request: TrendRequest, chosen: FitSet) -> Trend:
+def _line(table: Table, request: TrendRequest) -> Trend:
+    models = request.chosen.models
     if request.beyond is None:
-        return fit_trend(table, request.y, request.x, space=request.space, models=chosen.models, zero=request.zero)
+        return fit_trend(table, request.y, request.x, space=request.space, models=models, zero=request.zero)
     if len(request.x) != 1:
         raise Misuse("--beyond gives back a line on one --x")
     for setting in (request.y, request.x[0], request.beyond):
         table.column(setting)  # says which names are near
-    return printed_line(table.of(chosen.models), y=request.y, x=request.x[0], beyond=request.beyond)
+    return printed_line(table.of(models), y=request.y, x=request.x[0], beyond=request.beyond)
 
 
 def _more(line: Trend, fitted: Table, placed: Table, rows: Sequence[Placement], request: TrendRequest) -> LineExtras:
-    made = LineExtras([], {}, _intervals(line, placed, rows, request), _relative(placed, rows, request), [])
+    relative: Mapping[str, float] = {}
+    if request.baseline:
+        relative = relative_robustness(placed, request.y, {each.model: request.baseline for each in rows})
+    made = LineExtras([], {}, _intervals(line, placed, rows, request), relative, [])
     if isinstance(line, Fit) and line.space.name == "linear" and len(line.x) == 1:
         limit, rate = upper_limit_score(line), conversion_rate_score(line)
         if request.beyond is not None:
             limit, rate = (Score(score.value, math.nan, math.nan, score.n) for score in (limit, rate))
-        made.record.update({name: _score(score) for name, score in (("upper_limit", limit), ("conversion_rate", rate))})
+        for name, score in (("upper_limit", limit), ("conversion_rate", rate)):
+            made.record[name] = attributes(score, "value", "low", "high", "n")
         made.texts.append(
             f"upper limit (the line at 100 %) {written(limit, 'percent')}, conversion rate {written(rate, 'number')}"
         )
@@ -144,12 +147,6 @@ def _intervals(line: Trend, placed: Table, rows: Sequence[Placement], request: T
         return {}
     made = effective_robustness_scores(line, placed.of([each.model for each in rows]))
     return {model: score for model, score in made.items() if np.isfinite(score.low) and np.isfinite(score.high)}
-
-
-def _relative(placed: Table, rows: Sequence[Placement], request: TrendRequest) -> dict[str, float]:
-    if not request.baseline:
-        return {}
-    return relative_robustness(placed, request.y, {each.model: request.baseline for each in rows})
 
 
 def _add_rankings(made: LineExtras, line: Fit, fitted: Table, placed: Table, request: TrendRequest) -> None:
@@ -178,21 +175,11 @@ def _add_groups(made: LineExtras, line: Trend, placed: Table, fact: str) -> None
     )
 
 
-def _without_interval(each: Placement) -> Placement:
-    """A line given back from print has no scatter of models about it, hence no prediction interval."""
-    expected = Score(each.expected.value, math.nan, math.nan, each.expected.n)
-    return each._replace(expected=expected, is_unusual=False)
-
-
 def _record(each: Placement, more: LineExtras) -> dict[str, object]:
     score = more.beyond.get(each.model)
     bounds = {"beyond_low": None if score is None else score.low, "beyond_high": None if score is None else score.high}
     relative = {"relative": more.relative[each.model]} if each.model in more.relative else {}
     return each.record() | bounds | relative
-
-
-def _score(score: Score) -> dict[str, float]:
-    return {"value": score.value, "low": score.low, "high": score.high, "n": score.n}
 
 
 def _line_texts(line: Trend) -> list[str]:
@@ -226,24 +213,16 @@ def _placed_row(each: Placement, more: LineExtras) -> list[str]:
 # many lines
 
 
-def show_lines(
-    scores: Scores,
-    table: Table,
-    x: Sequence[str],
-    names: Sequence[str],
-    space: str,
-    zero: ZeroPolicy | None,
-    chosen: FitSet,
-    how: Output,
-) -> None:
+def show_lines(scores: Scores, table: Table, names: Sequence[str], request: TrendRequest, how: Output) -> None:
     """The line of every setting on one x: slope and intercept with bounds, R², and how many models."""
+    x, space, zero, models = request.x, request.space, request.zero, request.chosen.models
     if len(x) != 1:
         raise Misuse("a table of lines takes one --x", hint="a plane is of one --y")
     if zero == "piecewise":
         raise Misuse("a piecewise fit is of one --y", hint="--zero drop or clip")
     kept = [name for name in names if scores.unit(name) in SHARES and name != x[0]]
-    fits = fit_columns(table, x[0], settings=kept, space=space, models=chosen.models, zero=zero or "drop")
-    bounds = column_bands(table, x[0], settings=kept, space=space, models=chosen.models, zero=zero or "drop")
+    fits = fit_columns(table, x[0], settings=kept, space=space, models=models, zero=zero or "drop")
+    bounds = column_bands(table, x[0], settings=kept, space=space, models=models, zero=zero or "drop")
     records: list[dict[str, object]] = []
     for j, name in enumerate(fits.settings):
         n, r2 = int(fits.n[j]), float(fits.r2[j])
@@ -264,7 +243,7 @@ def show_lines(
     ]
     columns = ["y", "slope", "intercept", "R²", "models", "caution"]
     if how.show(records, columns, rows, right=columns[1:-1]):
-        err.print(f"lines on {x[0]} in {space} space over {len(chosen.models)} models", markup=False)
+        err.print(f"lines on {x[0]} in {space} space over {len(models)} models", markup=False)
 
 
 def sources(table: Table, setting: str) -> str:

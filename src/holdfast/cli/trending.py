@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple, get_args
 
 import typer
 
@@ -41,54 +41,47 @@ def trend_command(
     *,
     y: Annotated[
         list[str] | None,
-        typer.Option("--y", help="The setting to explain; several, or a pattern such as `*`, make a table of lines."),
+        typer.Option(help="The setting to explain; several, or a pattern such as `*`, make a table of lines."),
     ] = None,
-    x: Annotated[
-        list[str] | None, typer.Option("--x", help="The setting that explains it; several make a plane.")
-    ] = None,
+    x: Annotated[list[str] | None, typer.Option(help="The setting that explains it; several make a plane.")] = None,
     benchmark: Annotated[
-        str, typer.Option("--benchmark", help="Whose table: a published or imported one, or `store` for your own runs.")
+        str, typer.Option(help="Whose table: a published or imported one, or `store` for your own runs.")
     ] = TESTBED,
     fit: Annotated[
         list[str] | None,
         typer.Option(
-            "--fit",
             help="Fit only these models: a name, a pattern (*resnet*), a fact (type=STANDARD), a cut "
             "(id-accuracy+id-robustness>=110%), or `published` for the paper's own choice.",
         ),
     ] = None,
     leave_out: LeaveOutOption = None,
-    space: Annotated[str | None, typer.Option("--space", help="logit (default), linear or probit.")] = None,
+    space: Annotated[str | None, typer.Option(help="logit (default), linear or probit.")] = None,
     zero: ZeroOption = None,
-    model: Annotated[list[str] | None, typer.Option("--model", help="Show only these models.")] = None,
+    model: Annotated[list[str] | None, typer.Option(help="Show only these models.")] = None,
     by: Annotated[
         str | None,
         typer.Option("--group", "--by", help="Mean distance from the line per value of this fact, such as type."),
     ] = None,
     cut: Annotated[
-        list[str] | None,
-        typer.Option("--cut", help='Only models that pass, for the fit and against it: "imagenet>=5%".'),
+        list[str] | None, typer.Option(help='Only models that pass, for the fit and against it: "imagenet>=5%".')
     ] = None,
     held_out: Annotated[
-        list[str] | None,
-        typer.Option("--held-out", help="Not fitted; how far these models lie from a fit without and with them."),
+        list[str] | None, typer.Option(help="Not fitted; how far these models lie from a fit without and with them.")
     ] = None,
     facts: Annotated[
-        str | None, typer.Option("--facts", help="A CSV file of facts: a column `model`, and one for each, as group.")
+        str | None, typer.Option(help="A CSV file of facts: a column `model`, and one for each, as group.")
     ] = None,
     baseline: BaselineOption = None,
     beyond: Annotated[
-        str | None, typer.Option("--beyond", help="A printed effective robustness: give back the line behind it.")
+        str | None, typer.Option(help="A printed effective robustness: give back the line behind it.")
     ] = None,
-    matrix: Annotated[
-        str | None, typer.Option("--matrix", help="r2 or pearson of every --y with every --x, over models.")
-    ] = None,
+    matrix: Annotated[str | None, typer.Option(help="r2 or pearson of every --y with every --x, over models.")] = None,
     threshold: Annotated[
         list[str] | None,
-        typer.Option("--threshold", help="With --matrix r2: again for models whose two --x sum to this much or more."),
+        typer.Option(help="With --matrix r2: again for models whose two --x sum to this much or more."),
     ] = None,
     table: Annotated[
-        int | None, typer.Option("--table", help="Table 1 or 2 of the ImageNet testbed, from its public results.")
+        int | None, typer.Option(help="Table 1 or 2 of the ImageNet testbed, from its public results.")
     ] = None,
     store: StoreOption = STORE,
     how: Output,
@@ -108,8 +101,9 @@ def trend_command(
     ys, xs = _needed(y, "--y"), _needed(x, "--x")
     tables = _tables(kept, benchmark, [*ys, *xs, *([beyond] if beyond else [])])
     tables = _cut(tables, facts, cut or (), xs)
-    if by:
-        _check_fact(tables.placed, by)
+    known = {fact for facts in tables.placed.facts.values() for fact, value in facts.items() if value}
+    if by and by not in known:
+        raise unknown("fact of these models", by, known, otherwise="give facts of your own with --facts FILE")
     names = views.settings_matching(tables.fitted.settings, ys)
     _check_shares(tables, [*(names if len(names) == 1 or matrix else ()), *xs])
     apart = [*(leave_out or ()), *(held_out or ())]
@@ -123,23 +117,21 @@ def trend_command(
         return
     if threshold:
         raise Misuse("--threshold goes with --matrix r2", hint='one line takes a cut: --fit "a+b>=110%"')
-    policy = zero_policy(zero)
+    policy, scale = zero_policy(zero), space or "logit"
     chooses = (fit or (), leave_out or (), held_out or ())
-    several = multi_id_views.SeveralInputs(names, xs, space or "logit", policy, by or "", *chooses)
+    several = multi_id_views.SeveralInputs(names, xs, scale, policy, by or "", *chooses, benchmark)
     if len(names) > 1 and len(xs) > 1:
         _check_shares(tables, names)
-        multi_id_views.show_multi_id(tables.fitted, tables.placed, several, benchmark=benchmark, how=how)
+        multi_id_views.show_multi_id(tables.fitted, tables.placed, several, how)
         return
     if held_out and len(xs) < 2:
         raise Misuse("--held-out compares fits over several --x", hint="a line alone takes --leave-out")
+    request = views.TrendRequest(names[0], xs, scale, policy, chosen, benchmark, model or (), by, baseline, beyond)
     if len(names) > 1:
-        views.show_lines(tables.scores, tables.fitted, xs, names, space or "logit", policy, chosen, how)
+        views.show_lines(tables.scores, tables.fitted, names, request, how)
         return
-    request = views.TrendRequest(names[0], xs, space or "logit", policy, by=by, baseline=baseline, beyond=beyond)
     more = several if len(xs) > 1 and beyond is None and policy != "piecewise" else None
-    views.show_line(
-        tables.fitted, tables.placed, request, chosen, benchmark=benchmark, models=model or (), several=more, how=how
-    )
+    views.show_line(tables.fitted, tables.placed, request, how, several=more)
     if not how.json:
         err.print(f"source: {views.sources(tables.placed, names[0])}", markup=False)
 
@@ -202,12 +194,6 @@ def _cut(tables: Tables, facts: str | None, cuts: Sequence[str], xs: Sequence[st
     return tables._replace(fitted=fitted, placed=placed)
 
 
-def _check_fact(table: Table, name: str) -> None:
-    known = {fact for facts in table.facts.values() for fact, value in facts.items() if value}
-    if name not in known:
-        raise unknown("fact of these models", name, known, otherwise="give facts of your own with --facts FILE")
-
-
 def _check_shares(tables: Tables, settings: Sequence[str]) -> None:
     for setting in settings:
         if setting not in tables.placed.settings:
@@ -219,12 +205,9 @@ def _check_shares(tables: Tables, settings: Sequence[str]) -> None:
 
 def zero_policy(zero: str | None) -> ZeroPolicy | None:
     """What --zero says."""
-    policies: dict[str | None, ZeroPolicy | None] = {
-        None: None,
-        "piecewise": "piecewise",
-        "clip": "clip",
-        "drop": "drop",
-    }
+    from holdfast.trends.fits import ZeroPolicy
+
+    policies: dict[str | None, ZeroPolicy | None] = {None: None, **{each: each for each in get_args(ZeroPolicy)}}
     if zero not in policies:
         raise Misuse(f"--zero is piecewise, clip or drop, got `{zero}`")
     return policies[zero]

@@ -9,11 +9,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-import jinja2
-from markupsafe import Markup
-
+import holdfast
 from holdfast.boards.board_list import BrokenSuite, board_suites, filled_by
-from holdfast.boards.board_text import board_latex, cell_text, records
+from holdfast.boards.board_text import board_latex, records
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_text import json_text
 from holdfast.core.suites import Suite
@@ -21,7 +19,7 @@ from holdfast.site import site_folder, wording
 from holdfast.site.addresses import paper, slug
 from holdfast.site.board_pages import BoardPage, board_page
 from holdfast.site.policy import plotly_script as _plotly
-from holdfast.site.report import BoardRank, report_html, template_environment
+from holdfast.site.report import BoardRank, inline_json, report_html, template_environment
 from holdfast.store.exporting import csv_text
 from holdfast.store.footer import Footer
 from holdfast.store.site_store import SiteStore, stamp
@@ -38,7 +36,6 @@ STYLES_AND_SCRIPTS = {
 }
 PLOTS = {"plots.js": HERE / "static/plots.js", "plots.css": HERE / "static/plots.css"}
 SOURCE_MAP = re.compile(rb"\n?(//|/\*)# sourceMappingURL=\S+( \*/)?\s*$")
-ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 TAIL = 200  # bytes at the end, where a script names a map that is not shipped
 NEWEST = 12
 BESIDE = 5  # other models on a report: as many as its charts have letters for
@@ -229,8 +226,12 @@ class _Maker:
         )
 
     def _page(self, template: str, here: str, **words: object) -> bytes:
-        made = _environment().get_template(template)
-        known = {"problems": self.site.problems, "version": _version(), "live": self.site.stamp if self.is_live else ""}
+        made = template_environment().get_template(template)
+        known = {
+            "problems": self.site.problems,
+            "version": holdfast.__version__,
+            "live": self.site.stamp if self.is_live else "",
+        }
         return _bytes(made.render(here=here, root="../" * here.count("/"), **known, **words))
 
 
@@ -270,33 +271,15 @@ def _code() -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
-@cache
-def _environment() -> jinja2.Environment:
-    made = template_environment()
-    made.globals.update(inline_json=inline_json, cell_text=cell_text)
-    return made
-
-
 def _json(about: Mapping[str, object], listed: Sequence[Mapping[str, object]]) -> str:
     """The board as `holdfast board --json` has it, one line per score."""
     lines = ",\n".join(json_text(record) for record in listed)
     return f'{json_text(about)[:-1]}, "scores": [\n{lines}\n]}}\n'
 
 
-def inline_json(value: object) -> Markup:
-    """JSON for `<script type="application/json">`: a name cannot close the element or open a comment."""
-    return Markup(json_text(value, compact=True).translate(ESCAPES))
-
-
 def script(name: str, value: object) -> str:
     """A script that keeps a value for the page that loads it; unlike fetch, this works from a file."""
     return f"(globalThis.holdfast ??= {{}})[{inline_json(name)}] = {inline_json(value)};\n"
-
-
-def _version() -> str:
-    from holdfast import __version__
-
-    return __version__
 
 
 def _bytes(text: str) -> bytes:

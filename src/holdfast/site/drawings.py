@@ -194,15 +194,12 @@ def _panel(root: ET.Element, panel: ScatterPanel, x: float, y: float, groups: Se
         return
     xs, ys = (forward(np.array([getattr(point, part) for point in kept])) for part in ("x", "y"))
     across, up = _scale(_padded(xs), LEFT, right), _scale(_padded(ys), bottom, TOP)
-    for ticks, at_pixel, is_x in ((_ticks(xs, panel), across, True), (_ticks(ys, panel), up, False)):
-        for tick, at in ticks:
-            text = percent(tick)
-            if is_x:
-                node(held, "line", x1=at_pixel(at), x2=at_pixel(at), y1=TOP, y2=bottom, class_="grid")
-                node(held, "text", text, x=at_pixel(at), y=bottom + 13, text_anchor="middle", class_="small")
-            else:
-                node(held, "line", x1=LEFT, x2=right, y1=at_pixel(at), y2=at_pixel(at), class_="grid")
-                node(held, "text", text, x=LEFT - 4, y=at_pixel(at) + 3, text_anchor="end", class_="small")
+    for tick, at in _ticks(xs, panel):
+        node(held, "line", x1=across(at), x2=across(at), y1=TOP, y2=bottom, class_="grid")
+        node(held, "text", percent(tick), x=across(at), y=bottom + 13, text_anchor="middle", class_="small")
+    for tick, at in _ticks(ys, panel):
+        node(held, "line", x1=LEFT, x2=right, y1=up(at), y2=up(at), class_="grid")
+        node(held, "text", percent(tick), x=LEFT - 4, y=up(at) + 3, text_anchor="end", class_="small")
     low, high = max(xs.min(), ys.min()), min(xs.max(), ys.max())
     if low < high:
         node(held, "line", x1=across(low), y1=up(low), x2=across(high), y2=up(high), class_="same")

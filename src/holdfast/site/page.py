@@ -77,8 +77,7 @@ class Page:
     """One report."""
 
     title: str
-    model: str
-    card: ModelCard
+    results: ModelResults
     facts: tuple[tuple[str, str, str | None], ...]
     measured: str
     verdicts: dict[str, Verdict]
@@ -94,37 +93,34 @@ class Page:
     galleries: tuple[SampleGallery, ...]
     setups: list[Setup]
     totals: Totals
-    finished: int
-    superseded: int
 
     @property
     def has_top5(self) -> bool:
-        return any(run.line.top5 is not None for run in self.runs)
+        return any(run.line.top5 is not None for run in self.results.runs)
 
     @property
     def has_sizes(self) -> bool:
-        return any(run.size is not None for run in self.runs)
-
-    @property
-    def runs(self) -> list[MeasuredRun]:
-        return [run for groups in self.scores.values() for some in groups.values() for run in some]
+        return any(run.size is not None for run in self.results.runs)
 
 
 def page(results: ModelResults, *, title: str | None = None) -> Page:
     known = cautions_of(results)
-    footer = results.newest
     return Page(
         title=title or results.model,
-        model=results.model,
-        card=footer.card,
-        facts=card_facts(footer.card),
+        results=results,
+        facts=card_facts(results.newest.card),
         measured=wording.period([run.footer.finished for run in results.runs]),
         verdicts=_verdicts(results),
         step=next_step(results),
         summaries={dataset: statements(runs, dataset) for dataset, runs in results.datasets.items()},
         asides=(comparison_statement(results), caution_statement(known)),
         cautions=known,
-        scores=_scores(results),
+        scores={
+            dataset: {
+                topic: some for group, topic in TOPICS.items() if (some := [run for run in runs if run.group == group])
+            }
+            for dataset, runs in results.datasets.items()
+        },
         figures=report_figures(results),
         letters=letters(results),
         headlines=tuple(
@@ -143,8 +139,6 @@ def page(results: ModelResults, *, title: str | None = None) -> Page:
         galleries=_galleries(results),
         setups=_setups(results.files),
         totals=_totals(results.files),
-        finished=results.finished,
-        superseded=results.superseded,
     )
 
 
@@ -174,15 +168,6 @@ def card_facts(card: ModelCard) -> tuple[tuple[str, str, str | None], ...]:
     if not card.differentiable:
         facts.append(("Gradients", "none: attacks that need them do not apply", None))
     return tuple(facts)
-
-
-def _scores(results: ModelResults) -> dict[str, dict[str, list[MeasuredRun]]]:
-    return {
-        dataset: {
-            topic: some for group, topic in TOPICS.items() if (some := [run for run in runs if run.group == group])
-        }
-        for dataset, runs in results.datasets.items()
-    }
 
 
 def _galleries(results: ModelResults) -> tuple[SampleGallery, ...]:

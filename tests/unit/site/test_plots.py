@@ -16,10 +16,10 @@ from holdfast.boards.suite_board import suite_board
 from holdfast.core.suites import Column, Suite, load_suite, suites
 from holdfast.core.table import Table
 from holdfast.metrics.along_ratios import over_adversarial_ratio
-from holdfast.site.build import inline_json
 from holdfast.site.plots import Plot, agreement_curves, plots_of
 from holdfast.site.plots.points import points_of
-from holdfast.site.plots.trend_lines import AxisPair, fitted_models, line_record
+from holdfast.site.plots.scatter import AxisPair, fitted_models, line_record
+from holdfast.site.report import inline_json
 from holdfast.store.scores import Scores
 from holdfast.store.store import Store
 from holdfast.trends.bands import band

@@ -15,11 +15,12 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.json_text import attributes
 from holdfast.core.refs import digest
 from holdfast.core.suites import Suite
 from holdfast.core.types import Score
 from holdfast.metrics.along_ratios import RatioPoint, over_adversarial_ratio, over_shift_ratio
-from holdfast.site.plots.plot import Plot, PlotInputs, board_plot, json_number
+from holdfast.site.plots.plot import Plot, PlotInputs, board_plot, json_number, json_numbers
 from holdfast.site.plots.points import SWEEP, BoardPoints
 from holdfast.store.footer import Footer
 from holdfast.store.store import Store
@@ -128,14 +129,9 @@ def _curve(rows: _StoreKey, change: ChangedRun) -> dict[str, object] | None:
     made = _values(rows, _RunPair(before.key, before.digest, footer.key, footer.digest, footer.is_attacked))
     if made is None:
         return None
-    record: dict[str, object] = {
-        "model": footer.model,
-        "scenario": footer.scenario,
-        "over": "adversarial ratio" if footer.is_attacked else "shift ratio",
-        "n": footer.n,
-        "most": json_number(math.log(footer.card.classes)),
-        **made,
-    }
+    over, most = "adversarial ratio" if footer.is_attacked else "shift ratio", math.log(footer.card.classes)
+    about = {**attributes(footer, "model", "scenario"), "over": over, "n": footer.n, "most": json_number(most)}
+    record = {**about, **made}
     radius = footer.changes[-1].args.get("radius") if footer.changes else None
     if footer.is_attacked and isinstance(radius, int | float):
         record |= {"attack": footer.changes[-1].name, "radius": json_number(float(radius), 8)}
@@ -143,7 +139,7 @@ def _curve(rows: _StoreKey, change: ChangedRun) -> dict[str, object] | None:
 
 
 def _bounds(score: Score) -> list[float | None]:
-    return [json_number(score.value), json_number(score.low), json_number(score.high)]
+    return json_numbers([score.value, score.low, score.high])
 
 
 MEASURES: dict[str, Callable[[RatioPoint], object]] = {

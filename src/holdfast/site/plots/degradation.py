@@ -12,10 +12,9 @@ from holdfast.core.types import Score
 from holdfast.core.values import number_text
 from holdfast.metrics.averages import mean_of
 from holdfast.metrics.compare import compare
-from holdfast.site.plots.plot import Plot, PlotInputs, board_plot, json_number
+from holdfast.site.plots.plot import Plot, PlotInputs, board_plot, json_numbers
 from holdfast.site.plots.points import BOARD, BoardPoints
-from holdfast.site.plots.scatter import SCATTER, has_scatter
-from holdfast.site.plots.trend_lines import reference_of
+from holdfast.site.plots.scatter import SCATTER, has_scatter, reference_of
 from holdfast.store.files import Unusable
 from holdfast.store.footer import ChangeRecord
 from holdfast.store.store import Store
@@ -146,7 +145,7 @@ class _Losses:
                 continue
             score = self._difference([[runs[name] for name in term] for term in shifted], runs[clean])
             if score is not None:
-                differences[i] = [json_number(score.value), json_number(score.low), json_number(score.high)]
+                differences[i] = json_numbers([score.value, score.low, score.high])
         return differences | {i: [None] * 3 for i in self._uneven(axis, reference) if i not in differences}
 
     def _uneven(self, axis: int, reference: int) -> list[int]:

@@ -102,7 +102,8 @@ class BoardPoints:
 def points_of(suite: Suite, shown: Board, store: Store) -> BoardPoints:
     """What the board shows, and all settings and scenarios behind it."""
     entries = shown.entries
-    measured = _lines(suite, shown, store)
+    models = [name for entry in entries if entry.has_rows for name in entry.names]
+    measured = lines(store, models=models, scenarios=suite.scenarios) if models else []
     same = {
         setting: scenario
         for part in suite.parts
@@ -124,11 +125,6 @@ def _tables(suite: Suite, store: Store) -> Iterator[tuple[str, Scores]]:
     for name in tables_of(suite):
         for scores in store.scores(name):
             yield IMPORTED, scores
-
-
-def _lines(suite: Suite, shown: Board, store: Store) -> list[Line]:
-    models = [name for entry in shown.entries if entry.has_rows for name in entry.names]
-    return lines(store, models=models, scenarios=suite.scenarios) if models else []
 
 
 def _column_axis(column: Column, entries: Sequence[BoardEntry], suite: Suite, home: str) -> ScoreAxis:
