@@ -27,10 +27,9 @@ from holdfast.metrics.multi_attack import CLEAN, Battery, Strength, battery, kno
 from holdfast.metrics.radius_curves import stands
 from holdfast.metrics.scopes import OfBattery, OfRuns, is_over_models, metric_of
 from holdfast.metrics.summary import Line
+from holdfast.store import Rows, Store
 from holdfast.store.files import Unusable
 from holdfast.store.published import benchmarks, published
-from holdfast.store.rows import Rows
-from holdfast.store.store import Store
 from holdfast.trends.spaces import Space, on_edge, space_of
 
 BEST = "acc*"

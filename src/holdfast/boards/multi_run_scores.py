@@ -12,6 +12,7 @@ from holdfast.boards.column_scores import StoredRuns
 from holdfast.boards.over_models import rows_by_model
 from holdfast.boards.suite_board import suite_board
 from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.json_text import attributes
 from holdfast.core.registry import registry
 from holdfast.core.suites import Suite
 from holdfast.core.table import Table, score_table
@@ -42,16 +43,14 @@ class MultiRunScore:
     def record(self) -> dict[str, object]:
         """Flat and plain, for CSV and JSON; shares are fractions."""
         score = self.score
-        has = score is not None and score.has_interval
+        bounded = score if score is not None and score.has_interval else None
         return {
-            "metric": self.metric,
-            "unit": self.unit,
+            **attributes(self, "metric", "unit"),
             "model": self.model or None,
             "of": self.of,
             "reference": self.reference or None,
             "value": None if score is None else score.value,
-            "low": score.low if score is not None and has else None,
-            "high": score.high if score is not None and has else None,
+            **{part: getattr(bounded, part, None) for part in ("low", "high")},
             "n": None if score is None else score.n or None,
             "note": self.explanation,
         } | ({} if self.details is None else {"details": self.details})

@@ -13,8 +13,7 @@ from holdfast.core.types import Score
 from holdfast.metrics.averages import mean_of
 from holdfast.metrics.scopes import OfPredictions, is_over_models, metric_of
 from holdfast.metrics.summary import lines
-from holdfast.store.rows import Rows
-from holdfast.store.store import Store
+from holdfast.store import Rows, Store
 
 if TYPE_CHECKING:
     from holdfast.boards.entries import BoardEntry

@@ -171,7 +171,9 @@ def _show_board(
     table = board_table(board, columns, style, with_missing=any(not entry.is_complete for entry in board.entries))
     if means:
         table.rows.append(mean_row(means, style, width=len(table.columns)))
-    width = _screen_width(is_fitted)
+    width = WIDTH if is_fitted else None  # without one, as wide as the table
+    if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
+        width = out.width
     if how.latex or width is None:
         how.table(table.columns, table.rows, right=table.right)
     else:
@@ -184,10 +186,3 @@ def _show_board(
         sys.stdout.write(f"% {note}\n") if how.latex else out.print(note, markup=False, soft_wrap=width is None)
     if not board.entries:
         err.print(f"no entries yet: {filled_by(suite)}", markup=False, soft_wrap=True)
-
-
-def _screen_width(is_fitted: bool) -> int | None:
-    """How many letters a line may have; None where output is piped and no width is asked for."""
-    if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
-        return out.width
-    return WIDTH if is_fitted else None

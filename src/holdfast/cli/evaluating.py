@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -47,6 +48,8 @@ LogitsOption = Annotated[
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")]
 
+STATES = ("done", "under way", "to do", "cannot run")
+
 
 @dataclass(frozen=True)
 class Measurement:
@@ -56,9 +59,9 @@ class Measurement:
         str | None, typer.Option(help="A suite by name, or the path of a .toml file.", autocompletion=suite_names)
     ] = None
     scenario: Annotated[list[str] | None, typer.Option(help="DATASET+CHANGE+…; may be given several times.")] = None
-    part: Annotated[list[str] | None, typer.Option(help="Only this part of the suite; may be given several times.")] = (
-        None
-    )
+    part: Annotated[
+        list[str] | None, typer.Option("--part", help="Only this part of the suite; may be given several times.")
+    ] = None
     stronger: Annotated[
         bool, typer.Option("--stronger", help="Our stronger attacks where the suite has those of the published code.")
     ] = False
@@ -208,10 +211,8 @@ def plan_command(
         ],
         right=["samples", "done", "passes each", "at most"],
     )
-    counts = {
-        state: sum(run.state == state for run in planned) for state in ("done", "under way", "to do", "cannot run")
-    }
-    summary = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+    counts = Counter(run.state for run in planned)
+    summary = ", ".join(f"{counts[name]} {name}" for name in STATES if counts[name])
     unknown = sum(run.seconds is None and run.problem is None for run in planned)
     aside = f" beside {unknown} runs without a recorded pace" if unknown else ""
     out.print(f"\n{summary}; at most {seconds_text(rest)} left{aside}. Attacks end early on samples they break.")

@@ -205,18 +205,13 @@ def _export_images(
     made = run_images(open_store(store), run, failures=not every, limit=limit, device=device, trust=trust)
     path = made.write(folder, pictures=True)
     out.print(str(path), soft_wrap=True, markup=False)
-    err.print(
-        f"{len(made.ids):,} images of {made.model} under {made.scenario}, made again: {made.as_stored:,} have the "
-        "prediction of the stored row",
-        markup=False,
-        soft_wrap=True,
-    )
+    images = f"{len(made.ids):,} images of {made.model} under {made.scenario}, made again"
+    same = f"{made.as_stored:,} have the prediction of the stored row"
+    err.print(f"{images}: {same}", markup=False, soft_wrap=True)
     if made.right_when_rounded:
-        err.print(
-            f"{made.right_when_rounded:,} of them are right again once rounded to 8 bits: images.npz holds what was "
-            "scored, the PNG files are to look at",
-            soft_wrap=True,
-        )
+        again = f"{made.right_when_rounded:,} of them are right again once rounded to 8 bits"
+        files = "images.npz holds what was scored, the PNG files are to look at"
+        err.print(f"{again}: {files}", soft_wrap=True)
 
 
 def _write(data: bytes, path: Path | None) -> None:

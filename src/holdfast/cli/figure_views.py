@@ -14,6 +14,7 @@ from holdfast.boards.over_models import rows_by_model
 from holdfast.cli.output import Output, err, out
 from holdfast.cli.trend_views import record_number, settings_matching
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.json_text import attributes
 from holdfast.core.rounding import percent, shown
 from holdfast.core.table import Table
 from holdfast.core.types import Score
@@ -123,31 +124,28 @@ def _panel(
         both = int((np.isfinite(xs) & np.isfinite(ys)).sum())
         r = pearson(xs, ys) if both >= 3 else math.nan
         score = correlation(r, both) if both >= 3 else Score(math.nan, math.nan, math.nan, both)
-        about |= {"pearson": score.value, "low": score.low, "high": score.high, "n": both}
-        about |= {"lines": {text: line.record() for text, line in behind.items()}}
+        about |= {"pearson": score.value, **attributes(score, "low", "high"), "n": both}
+        about["lines"] = {text: line.record() for text, line in behind.items()}
         note = f"r {shown(r, 2)}, {both} models"
     else:
         line = fit_trend(inputs.table, y, given, space=inputs.space, models=fitted, zero=inputs.zero)
         lines, note = _drawn(line, xs), _note(line)
-        about |= {"fit": line.record()}
+        about["fit"] = line.record()
         columns["effective"] = effective_robustness(line, table)
     base = None
     if baseline is not None and not is_derived(y):
         base = float(inputs.table.of([baseline]).column(y)[0])
         columns["relative"] = ys - base
-    kept = [i for i in range(len(table.models)) if math.isfinite(xs[i]) and math.isfinite(ys[i])]
-    in_fit = set(fitted)
-    about["models"] = [
-        {"y": y, "x": given, "model": table.models[i], "score": float(ys[i]), "reference": float(xs[i])}
-        | {name: float(values[i]) for name, values in columns.items()}
-        | {"was_fitted": table.models[i] in in_fit, by: table.fact(table.models[i], by)}
-        for i in kept
-    ]
+    in_fit, kept = set(fitted), np.flatnonzero(np.isfinite(xs) & np.isfinite(ys)).tolist()
     points = [
-        ScatterPoint(
-            table.models[i], float(xs[i]), float(ys[i]), table.fact(table.models[i], by), table.models[i] in in_fit
-        )
-        for i in kept
+        ScatterPoint(name, float(xs[i]), float(ys[i]), table.fact(name, by), name in in_fit)
+        for i, name in ((i, table.models[i]) for i in kept)
+    ]
+    about["models"] = [
+        {"y": y, "x": given, "model": each.name, "score": each.y, "reference": each.x}
+        | {name: float(values[i]) for name, values in columns.items()}
+        | {"was_fitted": each.is_fitted, by: each.group}
+        for i, each in zip(kept, points, strict=True)
     ]
     space = inputs.space if has_line else "linear"
     return ScatterPanel(y, given, y, points, lines, note, space, base), about
@@ -191,8 +189,8 @@ def _print_panels(records: Sequence[Mapping[str, object]], baseline: str | None,
         models = _models(about)
         if not how.latex:
             out.print(f"{about['y']} on {about['x']}: {_line_words(about)}", markup=False)
-        more = [name for name in ("effective", "relative") if models and name in models[0]]
         titles = {"effective": "above the line, points", "relative": f"against {baseline}, points"}
+        more = [name for name in titles if models and name in models[0]]
         columns = ["model", str(about["x"]), str(about["y"]), *(titles[name] for name in more), ""]
         rows = [
             [

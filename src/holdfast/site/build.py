@@ -20,10 +20,9 @@ from holdfast.site.addresses import paper, slug
 from holdfast.site.board_pages import BoardPage, board_page
 from holdfast.site.policy import plotly_script as _plotly
 from holdfast.site.report import BoardRank, inline_json, report_html, template_environment
+from holdfast.store import Footer, Store
 from holdfast.store.exporting import csv_text
-from holdfast.store.footer import Footer
 from holdfast.store.site_store import SiteStore, stamp
-from holdfast.store.store import Store
 
 HERE = Path(__file__).parent
 STYLES_AND_SCRIPTS = {
@@ -239,11 +238,11 @@ def _board_ranks(boards: Sequence[BoardPage], model: str) -> tuple[BoardRank, ..
     """Where a measured model stands, as its report links to it."""
     ranks = []
     for page in boards:
-        for entry in page.board.entries:
-            if model in entry.names and (entry.is_measured or "imported" in entry.every_origin):
-                ranked = sum(one.rank is not None for one in page.board.entries)
-                standing = "incomplete" if entry.rank is None else f"{entry.rank} of {ranked}"
-                ranks.append(BoardRank(page.suite.title, f"../{page.file}", standing))
+        listed = [one for one in page.board.entries if model in one.names and one.has_rows]
+        ranked = sum(one.rank is not None for one in page.board.entries) if listed else 0
+        for entry in listed:
+            standing = "incomplete" if entry.rank is None else f"{entry.rank} of {ranked}"
+            ranks.append(BoardRank(page.suite.title, f"../{page.file}", standing))
     return tuple(ranks)
 
 

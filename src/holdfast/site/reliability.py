@@ -13,8 +13,7 @@ from holdfast.metrics.calibration import reliability
 from holdfast.metrics.calibration_error import CalibrationError, ReliabilityBin
 from holdfast.site import svg, wording
 from holdfast.site.line_charts import ChartArea
-from holdfast.store.footer import Footer
-from holdfast.store.store import Store
+from holdfast.store import Footer, Store
 
 SHARES = (0, 25, 50, 75, 100)
 BOUNDS = ("value", "low", "high")

@@ -73,12 +73,11 @@ def report_html(
     results = model_results(store, model, beside=beside)
     if board_ranks is not None:  # a published page does not show local paths
         results = replace(results, store="")
-    shown = page(results, title=title)
     return (
         template_environment()
         .get_template("report.html.j2")
         .render(
-            page=shown,
+            page=page(results, title=title),
             board_ranks=board_ranks,
             reliability=diagrams(store, [run.footer for run in results.runs]),
             policy=Markup(report_policy()),

@@ -124,10 +124,8 @@ def duration_text(seconds: float) -> str:
 
 def period(times: Sequence[str]) -> str:
     """The day, or the first and the last day, of some ISO 8601 times; empty where none is stated."""
-    days = sorted({_day(time) for time in times if time})
-    if not days:
-        return ""
-    return _in_words(days[0]) if len(days) == 1 else f"{_in_words(days[0])} to {_in_words(days[-1])}"
+    days = [_in_words(day) for day in sorted({_day(time) for time in times if time})]
+    return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
 
 
 def joined_words(items: Sequence[str]) -> str:

@@ -22,8 +22,7 @@ from holdfast.core.types import Score
 from holdfast.metrics.along_ratios import RatioPoint, over_adversarial_ratio, over_shift_ratio
 from holdfast.site.plots.plot import Plot, PlotInputs, board_plot, json_number, json_numbers
 from holdfast.site.plots.points import SWEEP, BoardPoints
-from holdfast.store.footer import Footer
-from holdfast.store.store import Store
+from holdfast.store import Footer, Store
 
 RESAMPLES = 200
 FOLDER = "derived/agreement"

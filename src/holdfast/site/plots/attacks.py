@@ -20,8 +20,7 @@ from holdfast.metrics.radius_curves import accuracies_at
 from holdfast.metrics.stability import NEAR
 from holdfast.site.plots.plot import Plot, PlotInputs, board_plot, json_number, json_numbers
 from holdfast.site.plots.points import SWEEP, BoardPoints
-from holdfast.store.footer import Footer
-from holdfast.store.store import Store
+from holdfast.store import Footer, Store
 
 RATIO = "cr-ind-avg"
 SINGLE = "single-cr"
@@ -71,7 +70,12 @@ def attacks_plot(inputs: PlotInputs) -> Plot | None:
     best = {} if known is None else _cells(known, BEST)
     sweeps = list(_sweeps(points, suite))
     chosen = _attacks(best, sweeps)
-    models = _once(shown, [*_measured(points, sweeps, store), *_listed(table)])
+    listed = [
+        AttackedModel(name, "imported", _cells(table, name), published_training(table.facts.get(name, {})))
+        for name in (table.models if table is not None else ())
+        if name != BEST and table is not None
+    ]
+    models = _once(shown, [*_measured(points, sweeps, store), *listed])
     data: dict[str, object] = {
         "near": NEAR,
         "missing": _missing(shown, bool(best), models),
@@ -165,16 +169,6 @@ def _sweeps(points: BoardPoints, suite: Suite) -> Iterator[SweepRun]:
         changes = line.footer.changes
         if line.footer.scenario in names and changes and changes[-1].name == SWEEP:
             yield SweepRun(names[line.footer.scenario], line.footer)
-
-
-def _listed(table: Table | None) -> list[AttackedModel]:
-    if table is None:
-        return []
-    return [
-        AttackedModel(name, "imported", _cells(table, name), published_training(table.facts.get(name, {})))
-        for name in table.models
-        if name != BEST
-    ]
 
 
 def _measured(points: BoardPoints, sweeps: Sequence[SweepRun], store: Store) -> list[AttackedModel]:

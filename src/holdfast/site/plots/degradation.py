@@ -15,9 +15,8 @@ from holdfast.metrics.compare import compare
 from holdfast.site.plots.plot import Plot, PlotInputs, board_plot, json_numbers
 from holdfast.site.plots.points import BOARD, BoardPoints
 from holdfast.site.plots.scatter import SCATTER, has_scatter, reference_of
+from holdfast.store import ChangeRecord, Store
 from holdfast.store.files import Unusable
-from holdfast.store.footer import ChangeRecord
-from holdfast.store.store import Store
 from holdfast.trends.testbed import NATURAL, PGD, RENDERED, VAL, corruption_groups
 
 SEVERITY, RADIUS = "severity", "radius"
