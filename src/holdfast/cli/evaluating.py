@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from holdfast.cli.completing import model_names, suite_names
-from holdfast.cli.outcome_views import SuiteWords, exit_if_failed, print_matrix, print_outcomes, print_standing
 from holdfast.cli.output import (
     STORE,
     DeviceOption,
@@ -101,6 +100,7 @@ def demo(
     quiet: QuietOption = False,
 ) -> None:
     """The whole job on bundled data: evaluate bundled models, print the scores, write a report for each."""
+    from holdfast.cli.outcome_views import exit_if_failed, print_matrix
     from holdfast.cli.progress import watching
     from holdfast.core.suites import load_suite
     from holdfast.engine.evaluate import evaluate
@@ -247,6 +247,7 @@ def evaluate_command(
     json: JsonOption = False,
 ) -> None:
     """Measure models under scenarios. What is done is not done again; Ctrl-C is safe and the same command resumes."""
+    from holdfast.cli.outcome_views import SuiteWords, exit_if_failed, print_outcomes, print_standing
     from holdfast.cli.progress import watching
     from holdfast.engine.evaluate import evaluate
     from holdfast.metrics.summary import line

@@ -66,7 +66,7 @@ class FigureRequest(Output):
     def inputs(self, *, space: str | None = None) -> FigureInputs:
         from holdfast.boards.benchmark_tables import figure_table
         from holdfast.cli.figure_views import FigureInputs
-        from holdfast.cli.trending import zero_policy
+        from holdfast.cli.trend_views import zero_policy
         from holdfast.trends.selecting import Rule, fit_set
 
         table, shares, suite = figure_table(self.benchmark, open_store(self.store), dataset=self.dataset)

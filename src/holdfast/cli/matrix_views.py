@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from holdfast.boards.benchmark_tables import benchmark_scores
 from holdfast.cli.output import Output, err, parse_share
-from holdfast.cli.trend_views import record_number, with_cautions, words
+from holdfast.cli.trend_views import TESTBED, record_number, with_cautions, words
 from holdfast.core.errors import Misuse, unknown
 from holdfast.core.rounding import percent, shown
 from holdfast.core.table import Table
+from holdfast.store import Store
 from holdfast.trends.matrices import MEASURES, Matrix, matrix, r2_by_threshold, shifts_of
 from holdfast.trends.selecting import FitSet
 from holdfast.trends.testbed import table_1, table_2
@@ -79,8 +81,16 @@ def _show_thresholds(request: MatrixRequest, how: Output) -> None:
     how.show(records, columns, rows, right=["R²", "models"])
 
 
-def show_testbed_table(table: Table, which: int, how: Output) -> None:
+def show_testbed_table(store: Store, which: int, how: Output) -> None:
     """Table 1 or 2 of arXiv:2007.00644, computed from the public results."""
+    if which not in (1, 2):
+        raise Misuse(f"--table is 1 or 2, got {which}")
+    table = benchmark_scores(TESTBED, store, needs=["val"]).table
+    if "val" not in table.settings:
+        raise Misuse(
+            "the tables of the ImageNet testbed are made from its public results, which are not in this store",
+            hint=f"`holdfast import {TESTBED} FOLDER` brings them; `holdfast board {TESTBED}` shows what is printed",
+        )
     if which == 1:
         rows = table_1(table)
         names = ["accuracy", "effective robustness, points", "average corruption", "average PGD"]

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import typer
 
+from holdfast.boards.benchmark_tables import store_board
+from holdfast.boards.board_text import cell_text
+from holdfast.boards.ranking import rank_interval
 from holdfast.cli.output import STORE, err, interval, out, print_table
 from holdfast.core.errors import Absent, Misuse
 from holdfast.core.rounding import percent
+from holdfast.core.suites import Suite
 from holdfast.core.types import NO_LABELS
-
-if TYPE_CHECKING:
-    from holdfast.core.suites import Suite
-    from holdfast.engine.outcomes import Outcome
-    from holdfast.store import Store
+from holdfast.engine.outcomes import Outcome
+from holdfast.metrics.summary import line
+from holdfast.store import Store
 
 
 def print_outcomes(outcomes: list[Outcome]) -> None:
     """A line per run: what was right, of how many, with flags."""
-    from holdfast.metrics.summary import line
-
     rows = []
     for outcome in outcomes:
         if outcome.rows is None:
@@ -51,10 +51,6 @@ class SuiteWords(NamedTuple):
 
 def print_standing(suite: Suite, store: Store, models: list[str], words: SuiteWords) -> None:
     """The rows of the suite's board for these models, and where they rank."""
-    from holdfast.boards.benchmark_tables import store_board
-    from holdfast.boards.board_text import cell_text
-    from holdfast.boards.ranking import rank_interval
-
     made = store_board(suite, store)
     own = [entry for entry in made.entries if set(entry.names) & set(models) and entry.is_measured]
     titles = [column.title or column.name for column in made.columns]
@@ -111,8 +107,6 @@ def print_matrix(outcomes: list[Outcome]) -> None:
 
 
 def _cell_text(outcome: Outcome) -> str:
-    from holdfast.metrics.summary import line
-
     if outcome.rows is None:
         return "failed"
     if not outcome.rows.has_labels:

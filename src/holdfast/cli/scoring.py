@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from holdfast.boards.benchmark_tables import benchmark_scores
+from holdfast.boards.multi_run_scores import MultiRunScore, is_of_one_run, multi_run_scores
 from holdfast.cli.output import Output, err
 from holdfast.core.errors import Misuse
-
-if TYPE_CHECKING:
-    from holdfast.boards.multi_run_scores import MultiRunScore
-    from holdfast.store import Store
+from holdfast.core.suites import load_suite, suites
+from holdfast.metrics.scopes import OfBattery, metric_of
+from holdfast.store import Store
+from holdfast.store.stored_names import stored_model, stored_scenarios
 
 BATTERY = "multirobustbench"  # whose attacks the ratios are over
 
@@ -27,8 +29,6 @@ class ScoreRequest(NamedTuple):
 
 def split_metrics(metrics: Sequence[str], request: ScoreRequest) -> tuple[list[str], list[str]]:
     """Metrics of one run, which stand beside its accuracy, and those that take several."""
-    from holdfast.boards.multi_run_scores import is_of_one_run
-
     of_one = [text for text in metrics if is_of_one_run(text)]
     if request.benchmark is not None and (of_one or not metrics):
         raise Misuse(
@@ -40,11 +40,6 @@ def split_metrics(metrics: Sequence[str], request: ScoreRequest) -> tuple[list[s
 
 def results(store: Store, metrics: Sequence[str], request: ScoreRequest) -> list[MultiRunScore]:
     """The scores of every metric; a note where there is nothing to make one of."""
-    from holdfast.boards.benchmark_tables import benchmark_scores
-    from holdfast.boards.multi_run_scores import MultiRunScore, multi_run_scores
-    from holdfast.core.suites import load_suite, suites
-    from holdfast.store.stored_names import stored_model, stored_scenarios
-
     if not metrics:
         return []
     models, scenarios, reference = request.models, request.scenarios, request.reference
@@ -70,8 +65,6 @@ def results(store: Store, metrics: Sequence[str], request: ScoreRequest) -> list
 
 
 def _nothing(text: str) -> str:
-    from holdfast.metrics.scopes import OfBattery, metric_of
-
     if isinstance(metric_of(text), OfBattery):
         return (
             f"no results over attacks: `holdfast evaluate MODEL --suite {BATTERY}` measures them, "

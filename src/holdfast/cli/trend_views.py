@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 
+from holdfast.boards.benchmark_tables import benchmark_scores, joined_tables, own_models
 from holdfast.cli.multi_id_views import SeveralInputs, add_several
 from holdfast.cli.output import Output, err, out, warn
 from holdfast.core.errors import HoldfastError, Misuse, unknown
@@ -18,6 +19,8 @@ from holdfast.core.rounding import percent, shown
 from holdfast.core.table import Table
 from holdfast.core.types import Score
 from holdfast.metrics.scopes import written
+from holdfast.store import Store
+from holdfast.store.model_facts import facts_in
 from holdfast.store.scores import Scores
 from holdfast.trends.bands import conversion_rate_score, effective_robustness_scores, upper_limit_score
 from holdfast.trends.column_fits import column_bands, fit_columns
@@ -25,9 +28,11 @@ from holdfast.trends.fits import Fit, ZeroPolicy, cautions, fit
 from holdfast.trends.piecewise import Piecewise, Trend, fit_trend
 from holdfast.trends.placing import Placement, mean_absolute_error, placements
 from holdfast.trends.robustness import by_group, effective_robustness, printed_line, relative_robustness, same_ranking
-from holdfast.trends.selecting import FitSet
+from holdfast.trends.selecting import FitSet, selector
+from holdfast.trends.testbed import AVERAGE_CORRUPTION, AVERAGE_PGD, PGD, RENDERED, with_averages
 
 SHARES = ("percent", "fraction")
+TESTBED = "imagenet-testbed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,65 @@ def settings_matching(settings: Sequence[str], names: Sequence[str]) -> list[str
             raise unknown("setting", text, settings)
         matches += fitting
     return list(dict.fromkeys(matches))
+
+
+# what lines are fitted on
+
+
+class Tables(NamedTuple):
+    """The table that is fitted on, the same with one's own models, and what the scores are."""
+
+    scores: Scores
+    fitted: Table
+    placed: Table
+
+
+def tables_of_trend(store: Store, benchmark: str, needs: Sequence[str]) -> Tables:
+    """A benchmark with the averages of the testbed where it has them, and one's own models beside it."""
+    derived = (AVERAGE_CORRUPTION, AVERAGE_PGD)
+    plain = [name for name in needs if name not in derived and not any(sign in name for sign in "*?[")]
+    scores = benchmark_scores(benchmark, store, needs=plain)
+    table = scores.table
+    if benchmark == TESTBED and {*PGD, *RENDERED} <= set(table.settings):
+        table = with_averages(table)
+    return Tables(scores, table, joined_tables(table, own_models(benchmark, store)))
+
+
+def cut_tables(tables: Tables, facts: str | None, cuts: Sequence[str], xs: Sequence[str]) -> Tables:
+    """The tables with facts of one's own, without the models that fail a cut."""
+    fitted, placed = tables.fitted, tables.placed
+    if facts is not None:
+        more = facts_in(facts)
+        if not set(more) & set(placed.models):
+            raise Misuse(f"{facts} names none of the models", hint=f"such as `{next(iter(placed.models), '')}`")
+        merged = {model: {**placed.facts.get(model, {}), **more.get(model, {})} for model in placed.models}
+        fitted, placed = replace(fitted, facts=merged), replace(placed, facts=merged)
+    for text in cuts:
+        made = selector(fitted, text)
+        if made.kind != "cut":
+            raise Misuse(f"`{text}` is no cut", hint=f'write a setting and a bound: --cut "{xs[0]}>=5%"')
+        fitted, placed = fitted.where(made.holds), placed.where(selector(placed, text).holds)
+        if not fitted.models:
+            raise Misuse(f"no model passes the cut `{text}`")
+    return tables._replace(fitted=fitted, placed=placed)
+
+
+def check_shares(tables: Tables, settings: Sequence[str]) -> None:
+    """An error where a setting is unknown or no accuracy."""
+    for setting in settings:
+        if setting not in tables.placed.settings:
+            raise unknown("setting", setting, tables.placed.settings)
+        unit = tables.scores.unit(setting)
+        if unit not in SHARES:
+            raise Misuse(f"`{setting}` is no share but in {unit}", hint="a trend relates accuracies")
+
+
+def zero_policy(zero: str | None) -> ZeroPolicy | None:
+    """What --zero says."""
+    policies: dict[str | None, ZeroPolicy | None] = {None: None, **{each: each for each in get_args(ZeroPolicy)}}
+    if zero not in policies:
+        raise Misuse(f"--zero is piecewise, clip or drop, got `{zero}`")
+    return policies[zero]
 
 
 # one line
