@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from holdfast.boards.provenance import lines_by_model
 from holdfast.core.errors import HoldfastError
 from holdfast.core.suites import Column, Suite
 from holdfast.core.table import Table, score_table
@@ -64,10 +65,11 @@ def _table(column: Column, entries: Sequence[BoardEntry], store: Store | None) -
         names = list(column.of)
         return score_table({each.model: [each.cells[name].score for name in names] for each in entries}, names), names
     names = [*column.every_scenario, *([column.reference] if column.reference else [])]
-    accuracies: dict[str, dict[str, Score]] = {}
-    for line in lines(store, scenarios=names) if store is not None and names else ():
-        accuracies.setdefault(line.footer.model, {})[line.footer.scenario] = line.accuracy
-    return score_table({model: [runs.get(name) for name in names] for model, runs in accuracies.items()}, names), names
+    by_model = lines_by_model(store, names) if store is not None else {}
+    scores = {
+        model: [runs[name].accuracy if name in runs else None for name in names] for model, runs in by_model.items()
+    }
+    return score_table(scores, names), names
 
 
 def rows_by_model(store: Store, scenario: str, models: Sequence[str] = ()) -> dict[str, Rows]:

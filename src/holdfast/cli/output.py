@@ -89,8 +89,8 @@ class Output:
 
     csv: CsvOption = False
     latex: LatexOption = False
-    json: JsonOption = False
     markdown: bool = False
+    json: JsonOption = False
 
     def data(self, records: Sequence[Mapping[str, object]], *, whole: object = None) -> bool:
         """Prints for programs where that is asked for, and says whether it did; `whole` is what JSON has instead."""
@@ -123,6 +123,13 @@ class Output:
         if is_table:
             self.table(columns, rows, right=right)
         return is_table
+
+
+@dataclass(frozen=True)
+class MarkdownOutput(Output):
+    """The same with a table for a pull request."""
+
+    markdown: MarkdownOption = False
 
 
 def tell_failures(store: Store, models: Collection[str]) -> None:

@@ -18,10 +18,8 @@ from holdfast.cli.deciding import (
 )
 from holdfast.cli.output import (
     STORE,
-    CsvOption,
     JsonOption,
-    LatexOption,
-    MarkdownOption,
+    MarkdownOutput,
     ModelsOption,
     Output,
     StoreOption,
@@ -102,6 +100,7 @@ def verify_command(store: StoreOption = STORE, json: JsonOption = False) -> None
 
 
 def scores_command(
+    *,
     store: StoreOption = STORE,
     model: ModelsOption = None,
     scenario: Runs = None,
@@ -119,10 +118,7 @@ def scores_command(
     fail_under: Annotated[str | None, typer.Option(help="Exit 1 where an accuracy is under this, e.g. 40%.")] = None,
     by: ByOption = "interval",
     junit: JunitOption = None,
-    csv: CsvOption = False,
-    latex: LatexOption = False,
-    markdown: MarkdownOption = False,
-    json: JsonOption = False,
+    how: MarkdownOutput,
 ) -> None:
     """Accuracy of every run with its interval, n, failures and flags; with --fail-under, a decision."""
     with errors_are_no_verdict(fail_under is not None):
@@ -134,7 +130,6 @@ def scores_command(
 
         if junit is not None and fail_under is None:
             raise Misuse("--junit writes decisions", hint="say what to decide: --fail-under 40%")
-        how = Output(csv, latex, json, markdown)
         least, way = parse_share(fail_under, "--fail-under"), judged_by(by)
         if least is not None and not 0 <= least <= 1:
             raise Misuse(f"--fail-under is a share such as 40% or 0.4, got `{fail_under}`")
@@ -161,10 +156,10 @@ def scores_command(
         more = run_scores(kept, [each.footer.key for each in made], of_one, reference=stored_reference)
         for note in more.notes:
             warn(note)
-        if json or csv:
+        if how.json or how.csv:
             records = [each.record() | more.record(each.footer.key) for each in made]
             if multi_run:
-                with_several(records, multi_run, csv=csv)
+                with_several(records, multi_run, csv=how.csv)
             how.data(records)
             if least is not None:
                 decide("holdfast scores", under(made, least, way), junit=junit, markdown=False)
@@ -195,10 +190,11 @@ def scores_command(
         if multi_run:
             show_results(multi_run, replace(how, markdown=False))
         if least is not None:
-            decide("holdfast scores", under(made, least, way), junit=junit, markdown=markdown)
+            decide("holdfast scores", under(made, least, way), junit=junit, markdown=how.markdown)
 
 
 def compare_command(
+    *,
     one: Annotated[str, typer.Argument(help="A model, as in `holdfast scores`.")],
     other: Annotated[str, typer.Argument(help="The model to compare it with.")],
     store: StoreOption = STORE,
@@ -211,10 +207,7 @@ def compare_command(
     ] = False,
     by: ByOption = "interval",
     junit: JunitOption = None,
-    csv: CsvOption = False,
-    latex: LatexOption = False,
-    markdown: MarkdownOption = False,
-    json: JsonOption = False,
+    how: MarkdownOutput,
 ) -> None:
     """Two models sample by sample, under every scenario both were measured under; --fail-if-worse decides."""
     with errors_are_no_verdict(fail_if_worse):
@@ -224,7 +217,7 @@ def compare_command(
 
         if junit is not None and not fail_if_worse:
             raise Misuse("--junit writes decisions", hint="say what to decide: --fail-if-worse")
-        how, way, kept = Output(csv, latex, json, markdown), judged_by(by), open_store(store)
+        way, kept = judged_by(by), open_store(store)
         if benchmark is not None:
             if fail_if_worse:
                 raise Misuse("--fail-if-worse compares runs sample by sample", hint="leave --benchmark out")
@@ -265,7 +258,7 @@ def compare_command(
             right=counts,
         )
         if fail_if_worse:
-            is_read = markdown and not json and not csv
+            is_read = how.markdown and not how.json and not how.csv
             decide("holdfast compare", worse(made, one, other, way), junit=junit, markdown=is_read)
             refuse_unjudged(one, unjudged)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from holdfast.boards.board_text import NumberStyle, bounds_text, disagreement, missing_text, number_in_unit
 from holdfast.boards.entries import IMPORTED, Board, BoardCell, BoardEntry, OtherSource
@@ -62,9 +62,6 @@ class BoardPage:
     @property
     def sort(self) -> Column:
         return next(column for column in self.suite.board if column.name == self.board.sort)
-
-    def without_plots(self) -> BoardPage:
-        return replace(self, plots=())
 
 
 def board_page(suite: Suite, store: SiteStore) -> BoardPage:

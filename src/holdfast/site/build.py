@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -148,7 +148,7 @@ class _Maker:
             yield f"downloads/{file}", _bytes(text)
         for key, origin in page.origins.items():
             yield f"boards/data/{key}.js", _bytes(script(key, origin))
-        shown = page if _plotly() is not None else page.without_plots()
+        shown = page if _plotly() is not None else replace(page, plots=())
         made = self._page(
             "board.html.j2",
             page.file,

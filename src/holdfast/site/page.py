@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from holdfast.core.types import ModelCard
 from holdfast.site import wording
@@ -63,8 +64,7 @@ class Setup:
         return tuple((name, tuple(dict.fromkeys(values))) for name, values in sorted(met.items()))
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
+class Totals(NamedTuple):
     """What all runs took together."""
 
     seconds: float
@@ -105,12 +105,15 @@ class Page:
 
 def page(results: ModelResults, *, title: str | None = None) -> Page:
     known = cautions_of(results)
+    # a verdict for every dataset on which a change was measured; for the first where none was
+    changed = {name: runs for name, runs in results.datasets.items() if any(run.footer.changes for run in runs)}
+    first = dict([*results.datasets.items()][:1])
     return Page(
         title=title or results.model,
         results=results,
         facts=card_facts(results.newest.card),
         measured=wording.period([run.footer.finished for run in results.runs]),
-        verdicts=_verdicts(results),
+        verdicts={name: verdict(runs) for name, runs in (changed or first).items()},
         step=next_step(results),
         summaries={dataset: statements(runs, dataset) for dataset, runs in results.datasets.items()},
         asides=(comparison_statement(results), caution_statement(known)),
@@ -138,14 +141,8 @@ def page(results: ModelResults, *, title: str | None = None) -> Page:
         },
         galleries=_galleries(results),
         setups=_setups(results.files),
-        totals=_totals(results.files),
+        totals=Totals(*(sum(getattr(run.footer, name) for run in results.files) for name in Totals._fields)),
     )
-
-
-def _verdicts(results: ModelResults) -> dict[str, Verdict]:
-    """One for every dataset on which a change was measured; for the first where none was."""
-    changed = {name: runs for name, runs in results.datasets.items() if any(run.footer.changes for run in runs)}
-    return {name: verdict(runs) for name, runs in (changed or dict([*results.datasets.items()][:1])).items()}
 
 
 def card_facts(card: ModelCard) -> tuple[tuple[str, str, str | None], ...]:
@@ -195,10 +192,3 @@ def _setups(runs: Sequence[MeasuredRun]) -> list[Setup]:
         commands = met.setdefault((run.footer.device, tuple(sorted(run.footer.versions.items()))), {})
         commands[run.footer.command] = (*commands.get(run.footer.command, ()), run)
     return [Setup(device, versions, commands) for (device, versions), commands in met.items()]
-
-
-def _totals(runs: Sequence[MeasuredRun]) -> Totals:
-    seconds, forwards, backwards = (
-        sum(getattr(run.footer, name) for run in runs) for name in ("seconds", "forwards", "backwards")
-    )
-    return Totals(seconds, forwards, backwards)
