@@ -209,9 +209,9 @@ def _export_images(
     same = f"{made.as_stored:,} have the prediction of the stored row"
     err.print(f"{images}: {same}", markup=False, soft_wrap=True)
     if made.right_when_rounded:
-        again = f"{made.right_when_rounded:,} of them are right again once rounded to 8 bits"
+        right = f"{made.right_when_rounded:,} of them are right again once rounded to 8 bits"
         files = "images.npz holds what was scored, the PNG files are to look at"
-        err.print(f"{again}: {files}", soft_wrap=True)
+        err.print(f"{right}: {files}", soft_wrap=True)
 
 
 def _write(data: bytes, path: Path | None) -> None:
