@@ -26,7 +26,7 @@ from holdfast.metrics.multi_attack import CLEAN, Battery, Strength, battery, com
 from holdfast.metrics.stability import stability
 from holdfast.site.plots import Plot, plots_of
 from holdfast.site.policy import csp_hash, site_policy
-from holdfast.site.scripts import inline_json
+from holdfast.site.report import inline_json
 from holdfast.store.store import Store
 from holdfast.trends.bands import band
 from holdfast.trends.fits import fit, near_zero

@@ -22,6 +22,11 @@ def json_text(value: object, *, indent: int | None = None, compact: bool = False
     return write(_without_odd_numbers(value)) if NEGATIVE_ZERO.search(text) else text
 
 
+def attributes(thing: object, *names: str) -> dict[str, object]:
+    """These attributes by name, to be written as JSON."""
+    return {name: getattr(thing, name) for name in names}
+
+
 def _without_odd_numbers(value: object) -> object:
     if isinstance(value, Mapping):
         return {_key(key): _without_odd_numbers(item) for key, item in value.items()}

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from holdfast.boards.column_means import column_mean
 from holdfast.boards.column_scores import BEST, best_known, published_training, strengths_of
 from holdfast.boards.entries import Board, BoardEntry
 from holdfast.boards.suite_board import tables_of
@@ -19,10 +20,10 @@ from holdfast.metrics.radius_curves import accuracies_at
 from holdfast.metrics.stability import NEAR
 from holdfast.site.plots.plot import Plot, PlotInputs, board_plot, json_number, json_numbers
 from holdfast.site.plots.points import SWEEP, BoardPoints
-from holdfast.store.footer import Footer
-from holdfast.store.store import Store
+from holdfast.store import Footer, Store
 
 RATIO = "cr-ind-avg"
+SINGLE = "single-cr"
 OFFICIAL = (RATIO, "cr-ind-worst", "stability-constant")
 EXACT = 9  # a stability constant divides by gaps of a few millionths
 
@@ -63,11 +64,18 @@ def attacks_plot(inputs: PlotInputs) -> Plot | None:
     if not columns:
         return None
     ranked = {name for column in columns for term in column.settings for name in term}
-    table, known = _battery(suite, store), best_known(suite, store)
+    tables = [scores.table for name in tables_of(suite) for scores in store.scores(name)]
+    whole = [table for table in tables if BEST in table.models]  # with the best known accuracies
+    table, known = max(whole, key=lambda each: len(each.models), default=None), best_known(suite, store)
     best = {} if known is None else _cells(known, BEST)
     sweeps = list(_sweeps(points, suite))
     chosen = _attacks(best, sweeps)
-    models = _once(shown, [*_measured(points, sweeps, store), *_listed(table)])
+    listed = [
+        AttackedModel(name, "imported", _cells(table, name), published_training(table.facts.get(name, {})))
+        for name in (table.models if table is not None else ())
+        if name != BEST and table is not None
+    ]
+    models = _once(shown, [*_measured(points, sweeps, store), *listed])
     data: dict[str, object] = {
         "near": NEAR,
         "missing": _missing(shown, bool(best), models),
@@ -94,6 +102,40 @@ def attacks_plot(inputs: PlotInputs) -> Plot | None:
     )
 
 
+@board_plot(order=11)
+def single_ratios_plot(inputs: PlotInputs) -> Plot | None:
+    """Bars of the ratio of each attack alone, the mean over all entries; None for boards without such scores."""
+    board = inputs.board
+    columns = [one for one in board.every_column if one.score and parse_ref(one.score).name == SINGLE]
+    means = [mean for mean in (column_mean(board, column) for column in columns) if mean.n]
+    if not means:
+        return None
+    scores = {mean.column.name: [entry.cell(mean.column.name).score for entry in board.entries] for mean in means}
+    return Plot(
+        "single-ratios",
+        "single",
+        "Each attack alone, over all models",
+        "The competitiveness ratio over the strengths of one attack and no attack: the mean over all entries that have "
+        "it, with their standard deviation; a point is a model. An attack with a low bar is one that defences are far "
+        "from.",
+        {
+            "attacks": [
+                {
+                    "title": (mean.column.title or mean.column.name).removeprefix("single-CR, "),
+                    "mean": json_number(mean.mean),
+                    "deviation": json_number(mean.deviation),
+                    "n": mean.n,
+                    "values": [
+                        None if score is None else json_number(score.value) for score in scores[mean.column.name]
+                    ],
+                }
+                for mean in means
+            ],
+            "models": [entry.model for entry in board.entries],
+        },
+    )
+
+
 def _once(shown: Board, models: Sequence[AttackedModel]) -> list[AttackedModel]:
     """Every model once, under its name on the board: as it was measured here where that is whole, else as listed."""
     models_by_name: dict[str, AttackedModel] = {}
@@ -104,12 +146,6 @@ def _once(shown: Board, models: Sequence[AttackedModel]) -> list[AttackedModel]:
         if known is None or len(model.cells) > len(known.cells):
             models_by_name[name] = replace(model, name=name)
     return list(models_by_name.values())
-
-
-def _battery(suite: Suite, store: Store) -> Table | None:
-    """The largest imported table that has the best known accuracies."""
-    tables = [scores.table for name in tables_of(suite) for scores in store.scores(name)]
-    return max((table for table in tables if BEST in table.models), key=lambda t: len(t.models), default=None)
 
 
 def _attacks(best: Mapping[Strength, float], sweeps: Sequence[SweepRun]) -> list[AttackStrengths]:
@@ -133,16 +169,6 @@ def _sweeps(points: BoardPoints, suite: Suite) -> Iterator[SweepRun]:
         changes = line.footer.changes
         if line.footer.scenario in names and changes and changes[-1].name == SWEEP:
             yield SweepRun(names[line.footer.scenario], line.footer)
-
-
-def _listed(table: Table | None) -> list[AttackedModel]:
-    if table is None:
-        return []
-    return [
-        AttackedModel(name, "imported", _cells(table, name), published_training(table.facts.get(name, {})))
-        for name in table.models
-        if name != BEST
-    ]
 
 
 def _measured(points: BoardPoints, sweeps: Sequence[SweepRun], store: Store) -> list[AttackedModel]:
