@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from holdfast.boards.column_means import column_mean
 from holdfast.boards.column_scores import BEST, best_known, published_training, strengths_of
 from holdfast.boards.entries import Board, BoardEntry
 from holdfast.boards.suite_board import tables_of
@@ -23,7 +22,6 @@ from holdfast.site.plots.points import SWEEP, BoardPoints
 from holdfast.store import Footer, Store
 
 RATIO = "cr-ind-avg"
-SINGLE = "single-cr"
 OFFICIAL = (RATIO, "cr-ind-worst", "stability-constant")
 EXACT = 9  # a stability constant divides by gaps of a few millionths
 
@@ -99,40 +97,6 @@ def attacks_plot(inputs: PlotInputs) -> Plot | None:
         "the worst case; the stability constant (SC) says how steeply accuracy falls between attacks of like strength. "
         "Both are made again for the attacks you choose; the official rank does not change.",
         data,
-    )
-
-
-@board_plot(order=11)
-def single_ratios_plot(inputs: PlotInputs) -> Plot | None:
-    """Bars of the ratio of each attack alone, the mean over all entries; None for boards without such scores."""
-    board = inputs.board
-    columns = [one for one in board.every_column if one.score and parse_ref(one.score).name == SINGLE]
-    means = [mean for mean in (column_mean(board, column) for column in columns) if mean.n]
-    if not means:
-        return None
-    scores = {mean.column.name: [entry.cell(mean.column.name).score for entry in board.entries] for mean in means}
-    return Plot(
-        "single-ratios",
-        "single",
-        "Each attack alone, over all models",
-        "The competitiveness ratio over the strengths of one attack and no attack: the mean over all entries that have "
-        "it, with their standard deviation; a point is a model. An attack with a low bar is one that defences are far "
-        "from.",
-        {
-            "attacks": [
-                {
-                    "title": (mean.column.title or mean.column.name).removeprefix("single-CR, "),
-                    "mean": json_number(mean.mean),
-                    "deviation": json_number(mean.deviation),
-                    "n": mean.n,
-                    "values": [
-                        None if score is None else json_number(score.value) for score in scores[mean.column.name]
-                    ],
-                }
-                for mean in means
-            ],
-            "models": [entry.model for entry in board.entries],
-        },
     )
 
 
