@@ -83,24 +83,28 @@ def full_precision() -> Iterator[None]:
     Nor cuDNN's attention, which fast versions would take: its float16 gradients are NaN for some images (4 % of them
     for a ViT on an H200, torch 2.11), those of the other kernels are not.
     """
+    with contextlib.ExitStack() as stack:
+        stack.callback(torch.backends.cuda.enable_cudnn_sdp, torch.backends.cuda.cudnn_sdp_enabled())  # type: ignore[no-untyped-call]
+        torch.backends.cuda.enable_cudnn_sdp(False)
+        for context in (tf32(allowed=False), float32_by_default(), torch.inference_mode(False), torch.enable_grad()):
+            stack.enter_context(context)
+        for each in ("cpu", "cuda"):
+            if torch.is_autocast_enabled(each):
+                stack.enter_context(torch.autocast(each, enabled=False))
+        yield
+
+
+@contextlib.contextmanager
+def tf32(*, allowed: bool = True) -> Iterator[None]:
+    """Products of float32 matrices in TF32 or not, in convolutions and elsewhere."""
     before = torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
-    attention: bool = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
-    torch.backends.cudnn.allow_tf32 = False
-    torch.set_float32_matmul_precision("highest")
-    torch.backends.cuda.enable_cudnn_sdp(False)
+    torch.backends.cudnn.allow_tf32 = allowed
+    torch.set_float32_matmul_precision("high" if allowed else "highest")
     try:
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(float32_by_default())
-            stack.enter_context(torch.inference_mode(False))
-            stack.enter_context(torch.enable_grad())
-            for each in ("cpu", "cuda"):
-                if torch.is_autocast_enabled(each):
-                    stack.enter_context(torch.autocast(each, enabled=False))
-            yield
+        yield
     finally:
         torch.backends.cudnn.allow_tf32 = before[0]
         torch.set_float32_matmul_precision(before[1])
-        torch.backends.cuda.enable_cudnn_sdp(attention)
 
 
 class Width:

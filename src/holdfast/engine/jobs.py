@@ -265,11 +265,8 @@ class ModelLoader:
         key = (str(id(model)), run.weights, run.data, run.scenario.dataset.key, run.answers)
         if key not in self.behaviours:
             probe = behaviour_probe(model, probe_images(dataset, self.device))
-            known = (
-                []
-                if self.store is None
-                else known_behaviours(self.store.footers().values(), run.model.full, run.weights, run.data, run.answers)
-            )
+            footers = () if self.store is None else self.store.footers().values()
+            known = known_behaviours(footers, run.model.full, run.weights, run.data, run.answers)
             name = matching_behaviour(probe, known)
             if name is None and known:
                 self.note(

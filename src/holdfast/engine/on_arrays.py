@@ -22,7 +22,7 @@ from holdfast.core.types import Batch, Change, Changed, Classifier, DatasetCard,
 from holdfast.core.values import shortened
 from holdfast.datasets.from_python import as_floats, class_numbers, image_array
 from holdfast.datasets.in_memory import Pixels, numbered
-from holdfast.engine.behaviour import refuse_without_gradients
+from holdfast.engine.behaviour import gives_gradients, refuse_without_gradients
 from holdfast.engine.compatible import fits
 from holdfast.engine.device import Width, full_precision
 from holdfast.engine.inputs import as_classifier
@@ -92,7 +92,7 @@ def attack(
     with full_precision(), borrowed([classifier]):
         change: Change = registry.build(bound)
         if len(pixels):
-            refuse_without_gradients(classifier, pixels[:1], [(bound, change)])
+            refuse_without_gradients(classifier, [(bound, change)], lambda: gives_gradients(classifier, pixels[:1]))
         width = Width(options.batch_size) if options.batch_size else Width.for_model(classifier, card, device)
         try:
             result = width.recovering(

@@ -524,7 +524,7 @@ def test_a_known_behaviour_is_of_the_same_model_weights_data_and_labels(footer_f
     other = footer_for("m", behaviour="b2", probe=(0.1, 9.0), key="k3")
     others = [footer_for("n"), footer_for("m", weights="v"), footer_for("m", data="e")]
     known = known_behaviours([same, again, other, *others], "m", "w", "d", same.answers)
-    assert [(one.name, one.probe) for one in known] == [("b1", (0.1, 1.0)), ("b2", (0.1, 9.0))]
+    assert list(known.items()) == [("b1", (0.1, 1.0)), ("b2", (0.1, 9.0))]
     assert matching_behaviour((0.1, 9.1), known) == "b2"
     assert matching_behaviour((0.1, 4.0), known) is None
 
