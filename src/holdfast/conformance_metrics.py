@@ -18,14 +18,14 @@ import math
 import re
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from holdfast.boards.entries import Board
+from holdfast.boards.entries import Board, BoardEntry
 from holdfast.boards.suite_board import suite_board
 from holdfast.core.errors import HoldfastError
 from holdfast.core.refs import digest
@@ -290,24 +290,20 @@ def _check_same(score: Score | None, other: Score | None, where: str, law: str) 
 
 def _boards(suite: Suite, whole: Board) -> dict[str, Board]:
     """A board with ever fewer models and scores, by what is special about it."""
-    empty = [
-        replace(entry, cells={name: cell._replace(score=None) for name, cell in entry.cells.items()})
-        for entry in whole.entries
-    ]
+
+    def without(entry: BoardEntry, names: Iterable[str]) -> BoardEntry:
+        emptied = {name: entry.cells[name]._replace(score=None) for name in names}
+        return replace(entry, cells={**entry.cells, **emptied})
+
+    empty = tuple(without(entry, entry.cells) for entry in whole.entries)
     first = {column.name for column in suite.board[:1]}
-    gaps = [
-        replace(
-            entry,
-            cells={
-                name: cell._replace(score=None) if (name in first) == bool(i % 2) else cell
-                for name, cell in entry.cells.items()
-            },
-        )
+    gaps = tuple(
+        without(entry, entry.cells.keys() & first if i % 2 else entry.cells.keys() - first)
         for i, entry in enumerate(whole.entries)
-    ]
+    )
     cases = {"no models": (), "one model": whole.entries[:1], "two models": whole.entries[:2]}
-    cases |= {"no scores": tuple(empty), "missing scores": tuple(gaps)}
-    return {case: replace(whole, entries=tuple(entries)) for case, entries in cases.items()}
+    cases |= {"no scores": empty, "missing scores": gaps}
+    return {case: replace(whole, entries=entries) for case, entries in cases.items()}
 
 
 def _is_sound(drawn: Plot) -> bool:

@@ -39,9 +39,9 @@ from holdfast.engine.jobs import Job, ModelLoader, RunOptions
 from holdfast.engine.ledger import Ledger, marks
 from holdfast.engine.measure import measure
 from holdfast.engine.order import stratified_order
-from holdfast.engine.pieces import needed
 from holdfast.engine.precision import Reference, References, Trial, references, tried, worth_seconds
 from holdfast.engine.shards import ImageCache, Shard, on_device, out_of_range, shards_ahead
+from holdfast.engine.stored_rows import needed
 from holdfast.engine.watch import Watcher
 from holdfast.models import TorchClassifier, wrap
 from holdfast.store import Footer, Rows, Store

@@ -25,8 +25,7 @@ from holdfast.engine.evaluate import KEEP_EVERY
 from holdfast.engine.jobs import RunOptions
 from holdfast.engine.ledger import Ledger
 from holdfast.engine.order import evenly
-from holdfast.engine.outcomes import Outcome
-from holdfast.engine.pieces import standing
+from holdfast.engine.outcomes import Outcome, standing
 from holdfast.engine.ray.actor import Actor, Begun, Ended, JobContext, Reply, ShardsMeasured
 from holdfast.engine.ray.cluster import (
     actor_device,
