@@ -167,7 +167,9 @@ class ModelLoader:
 
     def model(self, options: Ref | Classifier) -> tuple[Ref, Classifier]:
         if not isinstance(options, Ref):
-            return Ref("object", options.card.name, (), 1), _placed(options, self.device)
+            if isinstance(options, torch.nn.Module):
+                options.to(self.device)
+            return Ref("object", options.card.name, (), 1), options
         if self.loaded is None or self.loaded[0] != options:
             self.loaded = None  # let go of the last one before the next takes its memory
             self.mapped.clear()
@@ -323,12 +325,6 @@ def _refuse_without_labels(scenario: Scenario, options: RunOptions) -> None:
         )
 
 
-def _placed(model: Classifier, device: torch.device) -> Classifier:
-    if isinstance(model, torch.nn.Module):
-        model.to(device)
-    return model
-
-
 def read_models(models: Sequence[str | Ref | Classifier]) -> list[Ref | Classifier]:
     """Refs of the models named, as given, each once."""
     bound = [registry.bind("model", model) if isinstance(model, str) else model for model in models]
@@ -379,13 +375,8 @@ def resized_side(model: ModelCard, dataset: DatasetCard) -> int | None:
 
 def command(run: Run) -> str:
     """The one command that makes these rows again."""
+    precision = None if run.precision is None else number_text(run.precision)
+    choices = {"seed": run.seed or None, "samples": run.samples, "precision": precision, "logits": run.logits or None}
     words = ["holdfast", "evaluate", run.model.plain, "--scenario", run.scenario.plain]
-    if run.seed:
-        words += ["--seed", str(run.seed)]
-    if run.samples is not None:
-        words += ["--samples", str(run.samples)]
-    if run.precision is not None:
-        words += ["--precision", number_text(run.precision)]
-    if run.logits:
-        words += ["--logits", run.logits]
+    words += [word for name, value in choices.items() if value is not None for word in (f"--{name}", str(value))]
     return shlex.join(words)

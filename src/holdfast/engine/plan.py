@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -168,10 +169,10 @@ class StoreRecord:
 
     def progress(self, model: str, scenario: ScenarioKey, options: RunOptions) -> tuple[int | None, int]:
         """Samples options, and how many of them are there."""
-        known = self.runs.get((model, scenario.full, scenario.versions, options.seed))
+        known = self.runs.get((model, scenario.full, scenario.versions, options.seed), [])
         there = self.populations.get(scenario.dataset)
         samples = options.samples if there is None else min(there, options.samples or there)
-        known = [each for each in known or () if each.has_logits or not options.logits]
+        known = [each for each in known if each.has_logits or not options.logits]
         if not known:
             return samples, 0
         selection = (None if samples == there else samples, options.precision)
@@ -260,7 +261,7 @@ def _rendering(job: Job, device: torch.device) -> float:
     noise = Noise.of(job.run.seed, batch.ids, device)
     for ref, change in job.changes:
         if ref.kind == "corruption":
-            seconds += _timed(lambda change=change: change(job.model, batch, noise, width=len(batch)), device)
+            seconds += _timed(partial(change, job.model, batch, noise, width=len(batch)), device)
     return seconds / max(1, len(batch))
 
 
@@ -271,9 +272,8 @@ def _trial(job: Job, device: torch.device) -> Batch:
     return Batch(on_device(images.pixels, device), labels, tuple(job.dataset.ids[i] for i in index))
 
 
-def _timed(work: object, device: torch.device) -> float:
+def _timed(work: Callable[[], object], device: torch.device) -> float:
     """Seconds of one call, the better of two after a warm-up."""
-    assert callable(work)
     times = []
     for _ in range(1 + REPEATS):
         begun = time.perf_counter()

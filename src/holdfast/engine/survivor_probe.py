@@ -98,10 +98,8 @@ def reach_of(attack: Attack) -> Reach | None:
 
 def _survivors(job: Job, pieces: Sequence[Rows], order: Sequence[str]) -> list[str]:
     """Some samples that were right after the attack: those whose keys come first."""
-    answers: dict[str, bool] = {}
-    for rows in pieces:
-        for name, good in zip(rows.ids, rows.correct.tolist(), strict=True):
-            answers.setdefault(name, good)
+    inverse = reversed(pieces)  # the first piece that holds a sample counts
+    answers = {name: good for rows in inverse for name, good in zip(rows.ids, rows.correct.tolist(), strict=True)}
     right = [name for name in order if answers.get(name, False)]
     if not right:
         return []
@@ -155,15 +153,13 @@ class _Look:
         """Who is broken by a short search inside the radius, and not by strong gradient attacks inside it."""
         everyone = torch.arange(len(self.batch))
         radius = f"radius={reach.radius!r}"
-        by_queries = self._broken(f"square-{reach.norm}:{radius},queries={queries},rescale=true", everyone)
+        _, by_queries = self._attacked(f"square-{reach.norm}:{radius},queries={queries},rescale=true", everyone)
         alone = everyone[(by_queries & ~self.wrong).cpu()]
         for ref in STRONG:
             if len(alone):
-                alone = alone[~self._broken(f"{ref.format(norm=reach.norm)},{radius}", alone).cpu()]
+                _, broken = self._attacked(f"{ref.format(norm=reach.norm)},{radius}", alone)
+                alone = alone[~broken.cpu()]
         return {"probe: survivors asked": len(everyone), "probe: broken by queries alone": len(alone)}
-
-    def _broken(self, ref: str, rows: Tensor) -> Tensor:
-        return self._attacked(ref, rows)[1]
 
     def _attacked(self, ref: str, rows: Tensor) -> tuple[Tensor, Tensor]:
         """What an attack makes of these samples, and who is wrong on that, scored as a run scores it."""

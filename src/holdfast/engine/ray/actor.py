@@ -199,7 +199,8 @@ class Actor:
             return Ended(job.run, len(evaluation.joined(self.context.pictures)), kept, fresh=True)
         left = evaluation.missing()
         pace = (time.perf_counter() - begun) / (missing - len(left)) if missing > len(left) else 0.0
-        handle = _handle(request, evaluation)
+        siblings = tuple(rows.footer.key for rows in evaluation.kept if rows.footer.key != job.run.key)
+        handle = RunHandle(request, job.run, evaluation.width.value, evaluation.flags, evaluation.started, siblings)
         self._keep(evaluation)
         return Begun(handle, evaluation.ledger.correct, kept, tuple(left), pace)
 
@@ -253,9 +254,8 @@ class Actor:
 
     def _evaluation(self, handle: RunHandle) -> Evaluation:
         """The run with everything loaded. Refuses where the files here are not those of the other nodes."""
-        known = self.evaluations.get(handle.run.key)
-        if known is not None:
-            return known
+        if handle.run.key in self.evaluations:
+            return self.evaluations[handle.run.key]
         job = self.loader.job(self._model(handle.request), handle.request.scenario, self.context.options)
         job = replace(job, run=replace(job.run, behaviour=handle.run.behaviour))
         if job.run.key != handle.run.key:
@@ -265,16 +265,8 @@ class Actor:
                 "those of the other nodes",
                 hint="give every node the same files, or a path they share",
             )
-        evaluation = Evaluation(
-            job,
-            self.store,
-            self.loader,
-            self.context.options,
-            Width(handle.width),
-            handle.flags,
-            self.notes,
-            handle.started,
-        )
+        loaded = (job, self.store, self.loader, self.context.options)
+        evaluation = Evaluation(*loaded, Width(handle.width), handle.flags, self.notes, handle.started)
         self._keep(evaluation)
         return evaluation
 
@@ -293,11 +285,3 @@ class Actor:
     def _warned(self, message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
         if issubclass(category, HoldfastWarning):
             self.notes.note(f"{platform.node()}: {message}")
-
-
-def _handle(request: RunRequest, evaluation: Evaluation) -> RunHandle:
-    own = evaluation.job.run.key
-    siblings = tuple(rows.footer.key for rows in evaluation.kept if rows.footer.key != own)
-    return RunHandle(
-        request, evaluation.job.run, evaluation.width.value, evaluation.flags, evaluation.started, siblings
-    )
