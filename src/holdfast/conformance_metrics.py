@@ -63,17 +63,9 @@ RIGHT: Mapping[str, Sequence[bool]] = {
 def check_metric(text: str) -> None:
     """At every edge a metric gives a sound score, nothing, or a refusal in words; twice the same, in any row order."""
     metric = metric_of(text)
-    checks: list[Iterator[object]] = []
-    if callable(metric):
-        checks.append(_of_one_run(metric, text))
-    if isinstance(metric, OfRuns):
-        checks.append(_of_runs(metric, text))
-    if isinstance(metric, OfBattery):
-        checks.append(_of_batteries(metric, text))
-    if isinstance(metric, OfTable):
-        checks.append(_of_tables(metric, text))
-    if isinstance(metric, OfPredictions):
-        checks.append(_of_predictions(metric, text))
+    scopes: tuple[Any, ...] = (Callable, OfRuns, OfBattery, OfTable, OfPredictions)
+    of_scopes: tuple[Any, ...] = (_of_one_run, _of_runs, _of_batteries, _of_tables, _of_predictions)
+    checks = [of(metric, text) for scope, of in zip(scopes, of_scopes, strict=True) if isinstance(metric, scope)]
     assert checks, f"`{text}` is a score of nothing: it offers none of the methods of `metrics.scopes`"
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)

@@ -208,6 +208,8 @@ class ModelLoader:
         answers, heads = dataset.card.answers, classifier.card.classes
         classifier = self.answering(classifier, dataset)
         data, files = self.contents.of(dataset, scenario.dataset.plain)
+        changes = tuple((part, registry.build(part)) for part in scenario.changes)
+        sources = [getattr(change, "source_in_key", "") for _, change in changes]
         run = Run(
             model=ref,
             scenario=scenario,
@@ -218,11 +220,9 @@ class ModelLoader:
             data=data,
             answers=getattr(classifier, "label_map", ""),
             logits=options.logits if classifier.card.classes > ALL_LOGITS else "",
+            sources="; ".join(filter(None, sources)),
         )
         run, probe = self._behaving(run, classifier, dataset)
-        changes = tuple((part, registry.build(part)) for part in scenario.changes)
-        sources = [getattr(change, "source_in_key", "") for _, change in changes]
-        run = replace(run, sources="; ".join(filter(None, sources)))
         for _, change in changes:
             if isinstance(change, Attack):
                 change.refuse(classifier.card)
