@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from holdfast.core.errors import Misuse, NoLabels
 from holdfast.core.labels import NO_LABEL, no_labels
 from holdfast.engine.device import Width, full_precision
-from holdfast.engine.gallery import StoredJob, measured_samples, png, stored_job
+from holdfast.engine.gallery import StoredJob, png, stored_job
+from holdfast.engine.measure import final_logits
 from holdfast.store import Store
 
 SHARD = 256  # samples made again at once
@@ -132,14 +133,11 @@ def run_images(
 
 def _part(stored: StoredJob, ids: list[str], width: Width) -> _Part:
     job = stored.job
-    measured = width.recovering(lambda value: measured_samples(job, ids, stored.device, value), lambda _: None)
+    measured = width.recovering(lambda value: job.measured(ids, stored.device, value), lambda _: None)
     made = measured.predictions()
     predictions = np.where(np.isfinite(made.logits).all(axis=1), made.logits.argmax(axis=1), np.nan)
     rounded = (measured.after * 255).round() / 255
-    with torch.no_grad():
-        starts = range(0, len(rounded), width.value)
-        logits = torch.cat([job.model(rounded[start : start + width.value]) for start in starts])
-    shown = logits.argmax(1).cpu().numpy()
+    shown = final_logits(job.model, rounded, width.value).argmax(1).cpu().numpy()
     before, after = (images.float().cpu().numpy() for images in (measured.before, measured.after))
     right_when_rounded = (predictions != made.labels) & (shown == made.labels)
     return _Part(made.labels, predictions, before, after, right_when_rounded)

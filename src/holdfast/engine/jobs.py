@@ -39,9 +39,9 @@ from holdfast.engine.compatible import fits
 from holdfast.engine.fast_versions import FastVersions
 from holdfast.engine.file_contents import Contents
 from holdfast.engine.flags import radius_flags
-from holdfast.engine.measure import MeasureSettings
+from holdfast.engine.measure import Measured, MeasureSettings, measure
 from holdfast.engine.order import chosen_samples
-from holdfast.engine.shards import ImageCache, LogitCache, on_device
+from holdfast.engine.shards import ImageCache, LogitCache, Shard, on_device
 from holdfast.engine.trials import flags_on
 from holdfast.engine.two_step import LEAST_SAMPLES, TRIED, TwoStepScorer, two_step_scorer
 from holdfast.models import TorchClassifier, load
@@ -128,6 +128,12 @@ class Job:
     def setting(self, device: torch.device, scorer: TwoStepScorer | None = None) -> MeasureSettings:
         source, seed = self.run.scenario.dataset, self.run.seed
         return MeasureSettings(self.model, self.dataset, self.changes, seed, device, self.logits, source, scorer)
+
+    def measured(self, ids: Sequence[str], device: torch.device, width: int) -> Measured:
+        """Some samples measured by themselves."""
+        position = {name: i for i, name in enumerate(self.dataset.ids)}
+        index = np.array([position[name] for name in ids], dtype=np.int64)
+        return measure(self.setting(device), Shard(index, self.dataset.images(index.tolist())), width=width)
 
 
 class ModelLoader:

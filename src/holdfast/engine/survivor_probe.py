@@ -12,7 +12,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,8 +26,7 @@ from holdfast.core.registry import registry
 from holdfast.core.types import Batch
 from holdfast.engine.device import is_out_of_memory
 from holdfast.engine.jobs import Job
-from holdfast.engine.measure import MeasureSettings, measure
-from holdfast.engine.shards import Shard
+from holdfast.engine.measure import final_logits
 from holdfast.models.gradient_probes import PASSES_TO_COMPARE, rises_as_gradients_say
 from holdfast.store import Rows
 
@@ -111,10 +109,7 @@ class _Look:
     """Some survivors, as the attack met them."""
 
     def __init__(self, job: Job, chosen: list[str], device: torch.device, width: int) -> None:
-        positions = {name: i for i, name in enumerate(job.dataset.ids)}
-        index = np.array([positions[name] for name in chosen], dtype=np.int64)
-        setting: MeasureSettings = replace(job.setting(device), changes=job.changes[:-1], logit_cache=None)
-        before = measure(setting, Shard(index, job.dataset.images(index.tolist())), width=width)
+        before = replace(job, changes=job.changes[:-1], logits=None).measured(chosen, device, width)
         self.model, self.width = job.model, width
         labels = torch.from_numpy(before.labels).to(device)
         self.batch = Batch(before.after, labels, tuple(chosen))
@@ -168,7 +163,4 @@ class _Look:
         attack: Attack = registry.build(registry.bind("attack", ref))
         result = attack(self.model, part, self.noise.take(rows).scope(ref), width=self.width)
         self.passes += int(result.forwards.sum() + result.backwards.sum()) + len(part)
-        with torch.no_grad():
-            each = parts_of(torch.arange(len(part), device=rows.device), self.width)
-            wrong = [is_wrong(self.model(result.images[some]), part.labels[some]) for some in each]
-        return result.images, torch.cat(wrong)
+        return result.images, is_wrong(final_logits(self.model, result.images, self.width), part.labels)
