@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.core.errors import HoldfastError, Misuse, did_you_mean, unknown
-from holdfast.core.lpips_weights import first_network
+from holdfast.core.home import first_network
 from holdfast.core.suite_types import Column
 from holdfast.core.values import shortened
 
