@@ -63,18 +63,15 @@ def probed(
     planned = len(order) * (attack.cost.forwards + attack.cost.backwards)
     queries = max(LEAST_QUERIES, min(QUERIES, int(SHARE * planned / len(chosen))))
     try:
-        return _looked(_Look(job, chosen, device, width), reach_of(attack), queries)
+        look, reach = _Look(job, chosen, device, width), reach_of(attack)
+        tallies = look.unbounded()
+        if reach is not None:
+            tallies |= look.clean() | look.queries(reach, queries)
+        return tallies | {"probe: passes": look.passes}
     except Exception as error:
         if is_out_of_memory(error):
             raise
         return {"probe: failed": 1}
-
-
-def _looked(look: _Look, reach: Reach | None, queries: int) -> dict[str, int]:
-    tallies = look.unbounded()
-    if reach is not None:
-        tallies |= look.clean() | look.queries(reach, queries)
-    return tallies | {"probe: passes": look.passes}
 
 
 def reach_of(attack: Attack) -> Reach | None:
