@@ -28,10 +28,10 @@ import numpy as np
 from holdfast.boards.entries import Board, BoardEntry
 from holdfast.boards.suite_board import suite_board
 from holdfast.core.errors import HoldfastError
-from holdfast.core.refs import digest
+from holdfast.core.refs import Ref, Run, Scenario, digest
 from holdfast.core.suites import Suite, load_suite
 from holdfast.core.table import Table
-from holdfast.core.types import ModelCard, Score
+from holdfast.core.types import DatasetCard, ModelCard, Score
 from holdfast.metrics.means import SampledValues
 from holdfast.metrics.multi_attack import CLEAN, Battery, Strength
 from holdfast.metrics.scopes import OfBattery, OfPredictions, OfRuns, OfTable, metric_of
@@ -133,24 +133,15 @@ def _rows(
     sizes = np.full(n, 0.5 if is_attacked else np.nan, np.float32)
     radii = np.where(right, np.inf, np.resize([0.0, *RADII], n)) if SWEEP in changes else np.full(n, np.nan)
     scenario = "+".join(["edges", *(change.text for change in changes)])
-    footer = Footer(
+    run = Run(Ref("model", model, (), 1), Scenario(Ref("dataset", "edges", (), 1)), weights="0", data="0")
+    card = DatasetCard("edges", CLASSES, channels=1, size=(1, 1), fingerprint="0")
+    footer = replace(
+        Footer.of(run, ModelCard(model, "conformance", k), card, n),
         key=digest([model, scenario, n]),
         family=digest([model, scenario]),
-        model=model,
-        model_full=model,
         scenario=scenario,
         scenario_full=scenario,
-        dataset="edges",
         changes=tuple(changes),
-        seed=0,
-        selection="all",
-        samples=None,
-        precision=None,
-        weights="0",
-        data="0",
-        card=ModelCard(model, "conformance", k),
-        classes=CLASSES,
-        population=n,
         n=n,
     )
     reasons = ["logits are not finite" if i in failed else None for i in range(n)]
