@@ -10,7 +10,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
@@ -48,10 +48,12 @@ class JobContext:
     options: RunOptions
     pictures: int
     device: str
-    folder: str
-    path: tuple[str, ...]
-    environment: dict[str, str]
-    version: str
+    folder: str = field(default_factory=lambda: str(Path.cwd()))
+    path: tuple[str, ...] = field(default_factory=lambda: tuple(str(Path(folder).resolve()) for folder in sys.path))
+    environment: dict[str, str] = field(
+        default_factory=lambda: {name: value for name, value in os.environ.items() if name.startswith("HOLDFAST_")}
+    )
+    version: str = holdfast.__version__
 
     def apply(self) -> None:
         """Makes relative paths, modules and settings mean the same here as at the driver, if its folder is here too."""

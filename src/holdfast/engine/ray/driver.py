@@ -7,17 +7,13 @@ an actor, a node or this process may die at any moment and nothing finished is l
 from __future__ import annotations
 
 import contextlib
-import os
-import sys
 import uuid
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-import holdfast
 from holdfast.core.errors import Absent, HoldfastError, Misuse
 from holdfast.core.refs import Ref, Run, Scenario
 from holdfast.core.types import Classifier, Score
@@ -79,10 +75,6 @@ def evaluate_on_ray(
             options=options,
             pictures=pictures,
             device=actor_device(ray, device),
-            folder=str(Path.cwd()),
-            path=tuple(str(Path(folder).resolve()) for folder in sys.path),
-            environment={name: value for name, value in os.environ.items() if name.startswith("HOLDFAST_")},
-            version=holdfast.__version__,
         )
         driver = Driver(ray, store, watcher, ModelQueues(requests, alone=KEEP_EVERY), retries)
         try:
