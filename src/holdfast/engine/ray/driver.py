@@ -63,12 +63,7 @@ def evaluate_on_ray(
     refuse_memory(store)
     with connected(ray, address, actors), token_in(store) as token:
         packed = [_packed(ray, model) for model in models]
-        index = {scenario.key: i for i, scenario in enumerate(scenarios)}
-        requests = [
-            RunRequest(i * len(index) + index[scenario.key], model, scenario)
-            for i, model in enumerate(packed)
-            for scenario in evenly(scenarios)
-        ]
+        requests = [RunRequest(model, scenario) for model in packed for scenario in evenly(scenarios)]
         context = JobContext(
             store=store.files.root if store.files.is_local else store.url,
             token=token,
@@ -82,7 +77,7 @@ def evaluate_on_ray(
             outcomes = driver.outcomes(scenarios, len(packed))
         finally:
             driver.stop()
-    return [outcomes[i] for i in range(len(requests))]
+    return [outcomes[model.key, scenario.key] for model in packed for scenario in scenarios]
 
 
 def _packed(ray: Any, model: Ref | Classifier) -> Ref | PackedModel:
@@ -116,7 +111,7 @@ class Driver:
     def __init__(self, ray: Any, store: Store, watcher: Watcher, queues: ModelQueues, retries: int) -> None:
         self.ray, self.store, self.watcher, self.queues, self.retries = ray, store, watcher, queues, retries
         self.workers: list[Worker] = []
-        self.done: dict[int, Outcome] = {}
+        self.done: dict[tuple[str, str], Outcome] = {}
         self.refusals: set[str] = set()
         self.has_waited = False
 
@@ -130,8 +125,8 @@ class Driver:
         for worker in self.workers:
             self._end(worker)
 
-    def outcomes(self, scenarios: Sequence[Scenario], models: int) -> dict[int, Outcome]:
-        """Does all the work there is; the outcome of every run by its number."""
+    def outcomes(self, scenarios: Sequence[Scenario], models: int) -> dict[tuple[str, str], Outcome]:
+        """Does all the work there is; the outcome of every run by the keys of its model and scenario."""
         self.watcher.planned(self._expected(scenarios) * models)
         while not self.queues.is_empty or any(worker.task for worker in self.workers):
             for worker in self._idle():
@@ -266,7 +261,7 @@ class Driver:
             self._show(run, result.samples, result.kept, result.samples, standing(rows))
         self.queues.end(progress)
         self.watcher.ended(run, "measured" if result.fresh else "done before", standing(rows))
-        self.done[progress.request.number] = Outcome(str(run.model), str(run.scenario), rows, fresh=result.fresh)
+        self.done[progress.request.keys] = Outcome(str(run.model), str(run.scenario), rows, fresh=result.fresh)
 
     def _failed(self, run: RunProgress, error: HoldfastError) -> None:
         """One run that fails does not stop the others; a full disk does."""
@@ -276,7 +271,7 @@ class Driver:
         name, scenario = run.request.name, str(run.request.scenario)
         if not isinstance(error, Absent):
             self.watcher.note(f"{name} under {scenario}: {error}")
-        self.done[run.request.number] = Outcome(name, scenario, None, error=error)
+        self.done[run.request.keys] = Outcome(name, scenario, None, error=error)
 
     def _note(self, reply: Reply) -> None:
         for text in reply.notes:
