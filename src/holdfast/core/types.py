@@ -184,15 +184,10 @@ class FastVersion(Protocol):
         return
 
 
-@runtime_checkable
-class HasFastVersion(Protocol):
-    """A classifier that may have a fast version."""
-
-    fast: FastVersion | None
-
-
 def fast_version_of(model: Classifier) -> FastVersion | None:
-    return model.fast if isinstance(model, HasFastVersion) else None
+    """The fast version of a classifier that may have one, as `fast`."""
+    fast: FastVersion | None = getattr(model, "fast", None)
+    return fast
 
 
 def drop_recordings(model: Classifier) -> None:

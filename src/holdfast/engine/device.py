@@ -88,27 +88,23 @@ def full_precision() -> Iterator[None]:
     Nor cuDNN's attention, which fast versions would take: its float16 gradients are NaN for some images (4 % of them
     for a ViT on an H200, torch 2.11), those of the other kernels are not.
     """
-    attention: bool = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
-    torch.backends.cuda.enable_cudnn_sdp(False)
-    try:
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(_without_tf32())
-            stack.enter_context(float32_by_default())
-            stack.enter_context(torch.inference_mode(False))
-            stack.enter_context(torch.enable_grad())
-            for each in ("cpu", "cuda"):
-                if torch.is_autocast_enabled(each):
-                    stack.enter_context(torch.autocast(each, enabled=False))
-            yield
-    finally:
-        torch.backends.cuda.enable_cudnn_sdp(attention)
+    with contextlib.ExitStack() as stack:
+        stack.callback(torch.backends.cuda.enable_cudnn_sdp, torch.backends.cuda.cudnn_sdp_enabled())  # type: ignore[no-untyped-call]
+        torch.backends.cuda.enable_cudnn_sdp(False)
+        for context in (tf32(allowed=False), float32_by_default(), torch.inference_mode(False), torch.enable_grad()):
+            stack.enter_context(context)
+        for each in ("cpu", "cuda"):
+            if torch.is_autocast_enabled(each):
+                stack.enter_context(torch.autocast(each, enabled=False))
+        yield
 
 
 @contextlib.contextmanager
-def _without_tf32() -> Iterator[None]:
-    """No TF32, whether the caller chose by torch's older settings or by those since 2.9.
+def tf32(*, allowed: bool = True) -> Iterator[None]:
+    """Products of float32 matrices in TF32 or not, in convolutions and elsewhere.
 
-    A newer one stands above the older ones, and torch refuses to read the older ones after a newer one was set.
+    The caller may have chosen by torch's older settings or by those since 2.9. A newer one stands above the older ones,
+    and torch refuses to read the older ones after a newer one was set.
     """
     newer = [setting for setting in _precision_settings() if hasattr(setting, "fp32_precision")]
     chosen = [setting.fp32_precision for setting in newer]
@@ -119,8 +115,8 @@ def _without_tf32() -> Iterator[None]:
     for setting, value in zip(newer, chosen, strict=True):
         if value not in ("none", "ieee"):
             setting.fp32_precision = "none"
-    torch.backends.cudnn.allow_tf32 = False
-    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = allowed
+    torch.set_float32_matmul_precision("high" if allowed else "highest")
     try:
         yield
     finally:

@@ -17,7 +17,7 @@ import torch
 from holdfast.attacks.saved_loops import SavedLoops, saving
 from holdfast.core.config import STORE, read_config
 from holdfast.core.errors import Absent, Misuse, NotRead
-from holdfast.core.refs import Ref, digest
+from holdfast.core.refs import Ref, Run, digest
 from holdfast.core.types import Flag, drop_recordings, fast_version_of
 from holdfast.engine.device import Width, device_name, full_precision, installed_versions, made_current, pick_device
 from holdfast.engine.flags import tally_flags
@@ -27,11 +27,10 @@ from holdfast.engine.jobs import Job, ModelLoader, RecordedModel, RunOptions, as
 from holdfast.engine.ledger import Ledger, marks
 from holdfast.engine.measure import Measured, MeasureSettings, measure
 from holdfast.engine.order import evenly
-from holdfast.engine.outcomes import Outcome, OutcomeList
-from holdfast.engine.pieces import changed_samples, ending, failure_flags, needed, standing
+from holdfast.engine.outcomes import Outcome, OutcomeList, standing
 from holdfast.engine.plan import expected
 from holdfast.engine.shards import Shard, shards_ahead
-from holdfast.engine.stored_rows import find_rows
+from holdfast.engine.stored_rows import changed_samples, failure_flags, find_rows, needed
 from holdfast.engine.survivor_probe import probed
 from holdfast.engine.watch import StderrWatcher, Watcher, default_watcher
 from holdfast.models.classifier import borrowed
@@ -142,8 +141,7 @@ def _done(job: Job, store: Store, loader: ModelLoader, options: RunOptions, pict
     if rows is not None and not changed:
         mend_pictures(store, lambda: _loaded(job, loader, options), rows, loader.device, pictures, watcher.note)
         watcher.began(run, len(rows), len(rows))
-        watcher.ended(run, ending("done before", rows), standing(rows))
-        return Outcome(str(run.model), str(run.scenario), rows)
+        return _ended(run, rows, watcher, fresh=False)
     if changed:
         watcher.note(f"{len(changed)} files of `{run.scenario.dataset}` without an image have changed: measured again")
     job = _loaded(job, loader, options)
@@ -152,9 +150,13 @@ def _done(job: Job, store: Store, loader: ModelLoader, options: RunOptions, pict
         evaluation.adopt([without(rows, changed)])
     watcher.began(job.run, len(evaluation.order), evaluation.ledger.known)
     evaluation.advance()
-    rows = evaluation.joined(pictures)
-    watcher.ended(run, ending("measured", rows), standing(rows))
-    return Outcome(str(run.model), str(run.scenario), rows, fresh=True)
+    return _ended(run, evaluation.joined(pictures), watcher, fresh=True)
+
+
+def _ended(run: Run, rows: Rows, watcher: Watcher, *, fresh: bool) -> Outcome:
+    failed = f", {rows.footer.failed} failed" if rows.footer.failed else ""
+    watcher.ended(run, f"{'measured' if fresh else 'done before'}{failed}", standing(rows))
+    return Outcome(str(run.model), str(run.scenario), rows, fresh)
 
 
 def _loaded(job: Job, loader: ModelLoader, options: RunOptions) -> Job:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.core.errors import HoldfastError, NotRead
-from holdfast.core.refs import Ref
 from holdfast.core.types import Dataset, Images, bytes_of_file
 
 AHEAD = 2
@@ -167,8 +166,3 @@ class LogitCache:
     def forget(self) -> None:
         self.kept.clear()
         self.held = 0
-
-
-def images_key(dataset: Ref, changes: Sequence[Ref], data: str, seed: int) -> ImagesKey:
-    """What decides which images a model sees."""
-    return (dataset.key, data, seed, *(part.key for part in changes))

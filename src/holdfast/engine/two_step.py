@@ -9,14 +9,14 @@ images, so a run that was killed and goes on has the rows of an undisturbed one.
 
 from __future__ import annotations
 
-import contextlib
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
 from holdfast.core.types import Classifier
+from holdfast.engine.device import tf32
 from holdfast.models.lengths import padded
 
 LEAST_SAMPLES = 512  # a run of fewer is over before the quick pass has paid for its trial
@@ -102,16 +102,3 @@ def in_tf32(net: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
             return net(images.contiguous(memory_format=torch.channels_last))
 
     return logits
-
-
-@contextlib.contextmanager
-def tf32() -> Iterator[None]:
-    """Products of float32 matrices in TF32, in convolutions and elsewhere."""
-    before = torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
-    torch.backends.cudnn.allow_tf32 = True
-    torch.set_float32_matmul_precision("high")
-    try:
-        yield
-    finally:
-        torch.backends.cudnn.allow_tf32 = before[0]
-        torch.set_float32_matmul_precision(before[1])
