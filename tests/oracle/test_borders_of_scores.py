@@ -20,26 +20,26 @@ from holdfast.metrics import bootstrap_draws, decisions, means, stability
 from holdfast.metrics.accuracy import RobustAccuracy, TopK
 from holdfast.metrics.agreement import Agreement, posterior_agreement
 from holdfast.metrics.attack_ratios import RatioInside, RatioOutside, SingleRatio, StabilityConstant
-from holdfast.metrics.averages import average_accuracy
 from holdfast.metrics.calibration import largest_loss
 from holdfast.metrics.catastrophe import CatastrophicDegradation, catastrophes
 from holdfast.metrics.compare import Comparison, compare
-from holdfast.metrics.confusion import ConfusionShare, confusion
+from holdfast.metrics.confusion import ConfusionShare, confusion, dominant_class
 from holdfast.metrics.corruption_error import ALEXNET, ALEXNET_CLEAN, _named
-from holdfast.metrics.dominant_class import dominant_class
-from holdfast.metrics.mean_over_radii import MeanOverRadii, radii_survived
 from holdfast.metrics.means import SampledValues
 from holdfast.metrics.multi_attack import CLEAN, Battery, Strength
 from holdfast.metrics.ood import OodScore, _kind
 from holdfast.metrics.per_class_accuracy import PerClassAccuracy
 from holdfast.metrics.radius_curves import (
     AreaUnderRadiusCurve,
+    MeanOverRadii,
     _reaches,
     accuracies_at,
+    radii_survived,
     radius_curve,
     smallest_radii,
 )
 from holdfast.metrics.stability import TIE
+from holdfast.metrics.unions import average_accuracy
 from holdfast.store.footer import ChangeRecord, Footer
 from holdfast.store.rows import Rows
 

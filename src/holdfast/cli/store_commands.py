@@ -300,7 +300,7 @@ def _compare_scores(
 ) -> None:
     """Two models of a table, setting by setting; an interval where the counts are known, as for other samples."""
     from holdfast.boards.benchmark_tables import benchmark_scores
-    from holdfast.metrics.unpaired import unpaired
+    from holdfast.metrics.compare import unpaired
 
     scores = benchmark_scores(benchmark, store)
     made = unpaired(scores, one, other, settings=settings)

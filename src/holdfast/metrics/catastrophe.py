@@ -1,8 +1,8 @@
-"""Catastrophic degradation: a model that loses far more under a shift than the other models do.
+"""What each shift costs over many models, and catastrophic degradation: a model that loses far more than the others do.
 
 OODRobustBench (arXiv:2310.12793, section 3.2 and Appendix E) shows such outliers under noise: one model loses 46
-points of robustness where the average is 9. An outlier is what lies beyond the whiskers of its box plots, drawn over
-the other models.
+points of robustness where the average is 9. An outlier is what lies beyond the whiskers of its box plots (Figures 2, 9
+and 10), drawn over the other models.
 """
 
 from __future__ import annotations
@@ -105,3 +105,60 @@ class CatastrophicDegradation:
         for each in catastrophes(table, reference, shifts, fence=self.fence):
             texts_by_model.setdefault(each.model, []).append(each.flag.explanation)
         return {model: "; ".join(texts) for model, texts in texts_by_model.items()}
+
+
+class Outlier(NamedTuple):
+    """A model beyond the whiskers."""
+
+    model: str
+    loss: float
+
+
+class LossBox(NamedTuple):
+    """The losses of models under a shift: quartiles, whiskers (the furthest within 1.5 box heights), and outliers."""
+
+    shift: str
+    reference: str
+    n: int
+    mean: float
+    low: float
+    first: float
+    median: float
+    third: float
+    high: float
+    outliers: tuple[Outlier, ...]
+
+    def record(self) -> dict[str, object]:
+        """What a program reads."""
+        return self._asdict() | {"outliers": [each._asdict() for each in self.outliers]}
+
+
+def loss_box(table: Table, shift: str, reference: str) -> LossBox | None:
+    """The score under the reference minus that under the shift, over the models that have both; None without any."""
+    losses = table.column(reference) - table.column(shift)
+    known = np.flatnonzero(np.isfinite(losses))
+    if not len(known):
+        return None
+    values = losses[known]
+    first, median, third = np.quantile(values, [0.25, 0.5, 0.75])
+    fence = FENCE * (third - first)
+    inside = (values >= first - fence) & (values <= third + fence)
+    outliers = [Outlier(table.models[i], float(losses[i])) for i in known[~inside]]
+    return LossBox(
+        shift,
+        reference,
+        len(known),
+        float(values.mean()),
+        float(values[inside].min()),
+        float(first),
+        float(median),
+        float(third),
+        float(values[inside].max()),
+        tuple(sorted(outliers, key=lambda each: -each.loss)),
+    )
+
+
+def loss_boxes(table: Table, shifts: Sequence[tuple[str, str]]) -> list[LossBox]:
+    """A box for every (shift, reference) that models have."""
+    boxes = (loss_box(table, shift, reference) for shift, reference in shifts)
+    return [box for box in boxes if box is not None]

@@ -11,8 +11,7 @@ import numpy as np
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import register
 from holdfast.core.types import Score, without_interval
-from holdfast.metrics.averages import TOGETHER, difference, mean_of
-from holdfast.metrics.means import SampledValues, correlation_of_means, mean_over, scaled
+from holdfast.metrics.means import TOGETHER, SampledValues, correlation_of_means, difference, mean_of, mean_over, scaled
 from holdfast.metrics.scopes import ModelRuns
 from holdfast.store.footer import Footer
 

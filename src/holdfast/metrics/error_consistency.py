@@ -19,8 +19,7 @@ from holdfast.core.intervals import CONFIDENCE, share_bounds, z_value
 from holdfast.core.registry import register
 from holdfast.core.types import Score, without_interval
 from holdfast.metrics.accuracy import aligned
-from holdfast.metrics.averages import mean_of
-from holdfast.metrics.means import difference_reach
+from holdfast.metrics.means import difference_reach, mean_of
 from holdfast.store.rows import Rows
 
 FEWEST = 5  # right and wrong answers of each model

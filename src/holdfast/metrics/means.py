@@ -1,14 +1,18 @@
-"""Means of shares measured on samples they may have in common, with intervals that hold at 0 and 1."""
+"""Means of shares measured on samples they may have in common, with intervals that hold at 0 and 1.
+
+Means and differences of scores too, without losing the interval, the count, or a missing cell.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from holdfast.core.errors import HoldfastError
 from holdfast.core.intervals import CONFIDENCE, share_bounds, z_value
 from holdfast.core.types import Score, without_interval
 from holdfast.metrics.bootstrap_draws import percentiles
@@ -19,6 +23,7 @@ LONG_TAIL = 1.0  # skewness beyond which the samples may have missed most of a t
 DRAWS = 1000
 ROUNDING = 1e-12
 FEWEST = 10  # samples, for a mean of numbers without a largest
+TOGETHER = "a mean of scores without their samples, which alone tell how the scores vary together"
 AT_ONCE = 2_000_000  # weights held in memory: 16 MB
 
 
@@ -92,6 +97,40 @@ def mean_of_sizes(values: ArrayLike, *, draws: int = DRAWS, seed: int = 0) -> Sc
         turned[start : start + len(drawn)] = (drawn.mean(axis=1) - mean) / np.maximum(drawn.std(axis=1), 1e-9 * spread)
     below, above = percentiles(turned)
     return Score(mean, min(mean, mean - float(above) * spread), max(mean, mean - float(below) * spread), n)
+
+
+def mean_of(scores: Mapping[str, Score | None] | Sequence[Score | None], *, what: str = "scores") -> Score:
+    """The mean of several scores; a missing one is refused, never left out in silence.
+
+    The mean of one keeps its interval; several have none, as scores alone do not tell how they vary together:
+    `mean_over` takes the samples and has one. n is the smallest of the counts.
+    """
+    named = dict(scores) if isinstance(scores, Mapping) else {str(i + 1): each for i, each in enumerate(scores)}
+    if not named:
+        raise HoldfastError(f"the mean of no {what} is not defined")
+    absent = [name for name, each in named.items() if each is None or math.isnan(each.value)]
+    if absent:
+        raise HoldfastError(
+            f"{len(absent)} of {len(named)} {what} are missing, `{absent[0]}` first",
+            hint="measure them, or leave them out by name and say so",
+        )
+    kept = [each for each in named.values() if each is not None]
+    if len(kept) == 1:
+        return kept[0]
+    return without_interval(math.fsum(each.value for each in kept) / len(kept), min(each.n for each in kept), TOGETHER)
+
+
+def difference(one: Score, other: Score, correlation: float = 0.0) -> Score:
+    """`one` minus `other`, with the interval of Newcombe (1998, method 10) where both have one.
+
+    `correlation` says how the two vary together (`correlation_of_means`): 0 for samples that have nothing in common.
+    """
+    value = one.value - other.value
+    if not (one.has_interval and other.has_interval):
+        return without_interval(value, min(one.n, other.n), one.why or other.why)
+    low = value - difference_reach(one.value - one.low, other.high - other.value, correlation)
+    high = value + difference_reach(one.high - one.value, other.value - other.low, correlation)
+    return Score(value, low, high, min(one.n, other.n))
 
 
 def difference_reach(one: float, other: float, correlation: float) -> float:

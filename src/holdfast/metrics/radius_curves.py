@@ -1,4 +1,4 @@
-"""Accuracy against radius, from the smallest radius that broke each sample."""
+"""Accuracy against radius, and its mean over radii, from the smallest radius that broke each sample."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from holdfast.metrics.means import DRAWS, mean_of_values
 from holdfast.metrics.multi_attack import CLEAN, Strength
 from holdfast.store.rows import Rows
 
+SWEEP = "sweep"
 RADII = ("radii", "radius")  # parameters of an attack that say how far it searches
 
 
@@ -151,6 +152,30 @@ class AreaUnderRadiusCurve:
                     f"the runs were searched up to different radii ({listed}): compare them with `radius={ends[0]:g}`"
                 )
         return ""
+
+
+@register("metric", "mean-over-radii")
+class MeanOverRadii:
+    """Accuracy under a sweep, averaged over its radii; None for a run that is no sweep."""
+
+    unit = "percent"
+
+    def __call__(self, rows: Rows, reference: Rows | None = None) -> Score | None:  # noqa: ARG002
+        return over_radii(rows) if any(change.name == SWEEP for change in rows.footer.changes) else None
+
+
+def over_radii(rows: Rows) -> Score:
+    """Accuracy under a sweep, averaged over its radii."""
+    return mean_of_values(radii_survived(rows))
+
+
+def radii_survived(rows: Rows) -> NDArray[np.float64]:
+    """The share of a sweep's radii at which each sample is still right."""
+    sweeps = [change for change in rows.footer.changes if change.name == SWEEP]
+    if not sweeps:
+        raise HoldfastError(f"`{rows.footer.scenario}` is no sweep", hint="write it as `sweep:attack=(…),radii=[…]`")
+    radii = np.array(sweeps[-1].args["radii"], dtype=np.float32)  # as rows hold them
+    return np.asarray((smallest_radii(rows)[:, None] > radii[None]).mean(axis=1))
 
 
 def _apart_from_radii(rows: Rows) -> str:

@@ -8,8 +8,8 @@ from holdfast.boards.entries import MEASURED
 from holdfast.core.errors import HoldfastError
 from holdfast.core.suites import Suite
 from holdfast.core.types import Score
-from holdfast.metrics.averages import mean_of
 from holdfast.metrics.compare import compare
+from holdfast.metrics.means import mean_of
 from holdfast.site.plots.plot import json_number
 from holdfast.site.plots.points import BOARD, BoardPoints
 from holdfast.store.files import Unusable
