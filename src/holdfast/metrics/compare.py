@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from holdfast.core.errors import HoldfastError, NoLabels, unknown
 from holdfast.core.intervals import CONFIDENCE, printed_score, wilson
 from holdfast.core.rounding import shown
-from holdfast.core.types import Score, without_interval
+from holdfast.core.types import Score
 from holdfast.metrics.accuracy import aligned
-from holdfast.metrics.difference_tests import Tested, mcnemar, paired_difference, unpaired_difference
+from holdfast.metrics.difference_tests import mcnemar, paired_difference, printed_difference
 from holdfast.metrics.summary import NO_SCORE, lines, unlabelled
 from holdfast.store.rows import Rows
 from holdfast.store.scores import Scores
@@ -162,17 +162,8 @@ def unpaired(scores: Scores, one: str, other: str, *, settings: Iterable[str] = 
             continue
         unit = scores.unit(setting)
         first, second = (printed_score(float(values[i]), int(rows.counts[i, j]), unit) for i in (0, 1))
-        made.append(Unpaired(setting, unit, first, second, *_tested(first, second)))
+        tested = printed_difference(first.value, first.n, second.value, second.n)
+        made.append(Unpaired(setting, unit, first, second, *tested))
     if not made:
         raise HoldfastError(f"`{one}` and `{other}` share no setting of `{scores.benchmark}`")
     return made
-
-
-def _tested(one: Score, other: Score) -> Tested:
-    """The difference as printed, with the interval and p of the counts behind it: printed shares are rounded."""
-    value = one.value - other.value
-    if not (one.n and other.n):
-        return Tested(without_interval(value, 0, "nobody says how many samples the scores rest on"), math.nan)
-    made = unpaired_difference(round(one.value * one.n), one.n, round(other.value * other.n), other.n)
-    bounds = made.difference
-    return Tested(replace(bounds, value=value, low=min(bounds.low, value), high=max(bounds.high, value)), made.p)

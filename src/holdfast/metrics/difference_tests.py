@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaincinv, ndtri
 
 from holdfast.core.intervals import CONFIDENCE, z_value
-from holdfast.core.types import Score
+from holdfast.core.types import Score, without_interval
 
 STEPS = 60  # halvings: a bound is exact to 2^-60
 
@@ -94,6 +95,15 @@ def unpaired_difference(
     if p >= 1 - confidence:
         low, high = min(low, 0.0), max(high, 0.0)
     return Tested(Score(value, low, high, min(n, other_n)), p)
+
+
+def printed_difference(share: float, n: int, other_share: float, other_n: int) -> Tested:
+    """A difference as printed, with the interval and p of the counts behind it: printed shares are rounded."""
+    value = float(share - other_share)
+    if not (n and other_n):
+        return Tested(without_interval(value, 0, "nobody says how many samples the scores rest on"), math.nan)
+    made, p = unpaired_difference(round(share * n), n, round(other_share * other_n), other_n)
+    return Tested(replace(made, value=value, low=min(made.low, value), high=max(made.high, value)), p)
 
 
 def _inverted(value: float, z: Callable[[float], float], limit: float) -> tuple[float, float]:
