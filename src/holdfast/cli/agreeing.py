@@ -102,11 +102,8 @@ def agree_command(
 
 
 def _flat(accuracies: dict[str, Score]) -> dict[str, float]:
-    return {
-        f"{key}{part}": getattr(score, field)
-        for key, score in zip(("accuracy", "afr_t"), accuracies.values(), strict=False)
-        for part, field in (("", "value"), ("_low", "low"), ("_high", "high"))
-    }
+    scores = zip(("accuracy", "afr_t"), accuracies.values(), strict=False)
+    return {name: number for key, score in scores for name, number in score.flat(key).items()}
 
 
 def _text(made: Agreement) -> str:

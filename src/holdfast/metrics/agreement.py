@@ -65,11 +65,7 @@ class Agreement:
 
     def record(self) -> dict[str, object]:
         """Flat and plain, for CSV and JSON. An infinite β is the text `inf`: JSON has no such number."""
-        flat = {
-            f"{name}{part}": getattr(score, field)
-            for name, score in (("pa", self.score), ("beta", self.beta), ("afr_p", self.same))
-            for part, field in (("", "value"), ("_low", "low"), ("_high", "high"))
-        }
+        flat = self.score.flat("pa") | self.beta.flat("beta") | self.same.flat("afr_p")
         return {
             **{name: None if math.isnan(x) else "inf" if x == math.inf else x for name, x in flat.items()},
             "f": self.total,

@@ -7,6 +7,7 @@ and 10), drawn over the other models.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -88,15 +89,10 @@ class CatastrophicDegradation:
     def of_table(self, table: Table, settings: Sequence[str]) -> Mapping[str, Score]:
         *shifts, reference = settings
         outliers = catastrophes(table, reference, shifts, fence=self.fence)
-        columns = [table.column(name) for name in settings]
-        known = [bool(np.isfinite(row).all()) for row in np.stack(columns, axis=1)]
-        counts = {model: float(sum(each.model == model for each in outliers)) for model in table.models}
-        others = sum(known) - 1
-        return {
-            model: without_interval(counts[model], others, "a count of shifts")
-            for model, is_known in zip(table.models, known, strict=True)
-            if is_known
-        }
+        columns = np.stack([table.column(name) for name in settings], axis=1)
+        known = [table.models[i] for i in np.flatnonzero(np.isfinite(columns).all(axis=1))]
+        counts = Counter(each.model for each in outliers)
+        return {model: without_interval(float(counts[model]), len(known) - 1, "a count of shifts") for model in known}
 
     def notes(self, table: Table, settings: Sequence[str]) -> dict[str, str]:
         """By model, what it loses and what is usual, in words."""

@@ -34,12 +34,7 @@ class Comparison:
 
     def record(self) -> dict[str, object]:
         """Flat and plain, for CSV and JSON; shares are fractions."""
-        scores = {"one": self.one, "other": self.other, "difference": self.difference}
-        flat = {
-            f"{name}{part}": getattr(score, field)
-            for name, score in scores.items()
-            for part, field in (("", "value"), ("_low", "low"), ("_high", "high"))
-        }
+        flat = self.one.flat("one") | self.other.flat("other") | self.difference.flat("difference")
         counts = {"n": self.one.n, "only_one": self.only_one, "only_other": self.only_other, "left_out": self.left_out}
         return {"scenario": self.scenario, **flat, **counts, "p": self.chance, "verdict": self.verdict}
 

@@ -30,13 +30,15 @@ class Confusion(NamedTuple):
     counts: NDArray[np.int64]
     unanswered: NDArray[np.int64]
 
+    @property
+    def totals(self) -> NDArray[np.int64]:
+        """Samples per label."""
+        return np.asarray(self.counts.sum(axis=1) + self.unanswered)
+
     def record(self) -> dict[str, object]:
         """What a program reads: rows are labels, columns predictions."""
-        return {
-            "classes": list(self.classes),
-            "counts": self.counts.tolist(),
-            "unanswered": self.unanswered.tolist(),
-        }
+        counts, unanswered = self.counts.tolist(), self.unanswered.tolist()
+        return {"classes": list(self.classes), "counts": counts, "unanswered": unanswered}
 
 
 def confusion(rows: Rows) -> Confusion:
@@ -70,7 +72,7 @@ class ConfusionShare:
 
     def __call__(self, rows: Rows, reference: Rows | None = None) -> Score | None:  # noqa: ARG002
         made = confusion(rows)
-        totals = made.counts.sum(axis=1) + made.unanswered
+        totals = made.totals
         if self.label is not None and self.predicted is not None:
             label, predicted = (_index(made.classes, name, rows) for name in (self.label, self.predicted))
             return wilson(int(made.counts[label, predicted]), int(totals[label])) if totals[label] else None
@@ -94,7 +96,7 @@ class ConfusionShare:
 
 def most_confused(made: Confusion) -> tuple[int, int] | None:
     """The label and the wrong answer with the largest share of the label's samples; None where nothing is wrong."""
-    totals = made.counts.sum(axis=1) + made.unanswered
+    totals = made.totals
     fewest = FEWEST if (totals >= FEWEST).any() else 1
     wrong = made.counts.astype(np.float64)
     np.fill_diagonal(wrong, 0)

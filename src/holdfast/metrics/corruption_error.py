@@ -73,20 +73,17 @@ def corruption_errors(
         if error <= baseline_clean:
             raise HoldfastError(f"the baseline loses nothing under {name}, and no relative error to it is defined")
         lost = 1 - mean_of(accuracies[name]).value
-        each[name] = _errors(outcomes, {name: error}) or without_interval(lost / error, clean.n, TOGETHER)
+        alone = without_interval(lost / error, clean.n, TOGETHER)
+        each[name] = alone if outcomes is None else _errors(outcomes, {name: error})
         relative += (lost - (1 - clean.value)) / (error - baseline_clean) / len(baseline)
     if outcomes is None:
         none = without_interval(relative, clean.n, TOGETHER)
         return CorruptionErrors(mean_of(each), none, each)
-    mean = _errors(outcomes, baseline)
-    assert mean is not None, "made of outcomes"
-    return CorruptionErrors(mean, _relative(outcomes, baseline, baseline_clean), each)
+    return CorruptionErrors(_errors(outcomes, baseline), _relative(outcomes, baseline, baseline_clean), each)
 
 
-def _errors(outcomes: Outcomes | None, baseline: Mapping[str, float]) -> Score | None:
+def _errors(outcomes: Outcomes, baseline: Mapping[str, float]) -> Score:
     """The mean over corruptions of error / baseline error."""
-    if outcomes is None:
-        return None
     cells = _wrong(outcomes, baseline)
     return scaled(mean_over(cells), sum(cell.weight for cell in cells))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,11 @@ from holdfast.core.registry import register
 from holdfast.core.table import Table
 from holdfast.core.types import Score, without_interval
 from holdfast.metrics.difference_tests import mcnemar_z
-from holdfast.trends.shared_predictions import HasPredictions, side_by_side
+from holdfast.trends.shared_predictions import side_by_side
 from holdfast.trends.spaces import Floats
+
+if TYPE_CHECKING:
+    from holdfast.metrics import Rows
 
 NO_COUNT = "the number of samples behind the scores is not known"
 AT_ONCE = 4_000_000  # pairs of models held in memory
@@ -134,7 +137,7 @@ class ModelRank:
     per_model = True
     alone = True
 
-    def of_predictions(self, rows: Mapping[str, HasPredictions]) -> Mapping[str, Score]:
+    def of_predictions(self, rows: Mapping[str, Rows]) -> Mapping[str, Score]:
         seen = side_by_side(rows)
         made = rank_intervals(seen.models, seen.correct)
         return {each.model: Score(each.rank, each.low, each.high, len(seen.ids)) for each in made}
