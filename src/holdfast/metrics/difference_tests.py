@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -37,7 +38,7 @@ def paired_difference(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> Score
         return Score(math.nan, -1.0, 1.0, 0)
     only_one, only_other = int((one & ~other).sum()), int((~one & other).sum())
     value = (only_one - only_other) / n
-    low, high = _inverted(value, lambda at: _paired_z(only_one, only_other, n, at), z_value())
+    low, high = _inverted(value, partial(_paired_z, only_one, only_other, n), z_value())
     if mcnemar(only_one, only_other) >= 1 - CONFIDENCE:
         low, high = min(low, 0.0), max(high, 0.0)
     return Score(value, low, high, n)
@@ -85,10 +86,7 @@ def unpaired_difference(
 ) -> Tested:
     """Share minus other share, each of its own samples: the score test of Miettinen and Nurminen (1985), inverted."""
     value = right / n - other_right / other_n
-
-    def z(at: float) -> float:
-        return _unpaired_z(right, n, other_right, other_n, at)
-
+    z = partial(_unpaired_z, right, n, other_right, other_n)
     low, high = _inverted(value, z, z_value(confidence))
     p = math.erfc(abs(z(0.0)) / math.sqrt(2))
     # a bound of exactly 0 within rounding: the test has the last word

@@ -258,27 +258,11 @@ def _listed(table: pa.Table) -> str:
 
 def _says_the_same(made: pa.Table, scores: Scores) -> bool:
     """Whether the columns that stand in the metadata too say the same there: others read the columns alone."""
-    settings, units = _texts(made, "setting"), _texts(made, "unit")
-    used = set(zip(settings.positions, units.positions, strict=True))
-    pairs = [(settings.words[i], units.words[k]) for i, k in used]
-    named = _texts(made, "benchmark")
-    return {named.words[i] for i in set(named.positions)} <= {scores.benchmark} and all(
-        setting in scores.table.settings and scores.unit(setting) == unit for setting, unit in pairs
+    made = made.unify_dictionaries()
+    pairs = made.select(["setting", "unit"]).group_by(["setting", "unit"], use_threads=False).aggregate([]).to_pylist()
+    return set(made.column("benchmark").unique().to_pylist()) <= {scores.benchmark} and all(
+        pair["setting"] in scores.table.settings and scores.unit(pair["setting"]) == pair["unit"] for pair in pairs
     )
-
-
-class _Texts(NamedTuple):
-    """A column of words: the words, and the position of each row's word among them."""
-
-    words: list[str]
-    positions: list[int]
-
-
-def _texts(table: pa.Table, name: str) -> _Texts:
-    column = table.column(name).combine_chunks()
-    if not len(column):
-        return _Texts([], [])
-    return _Texts([str(text) for text in column.dictionary.to_pylist()], column.indices.to_pylist())
 
 
 def _from_arrow(made: pa.Table, about: dict[str, Any]) -> Scores:

@@ -177,12 +177,11 @@ class ShownNames:
 
     def shown_scenario(self, text: str) -> str:
         """A scenario with the name of its dataset."""
-        return "+".join([self.datasets.get(_dataset(text), _dataset(text)), *_changes(text)])
+        return _with_dataset(text, self.datasets)
 
     def plain_scenario(self, text: str) -> str:
         """A scenario as footers have it."""
-        refs = {name: ref for ref, name in self.datasets.items()}
-        return "+".join([refs.get(_dataset(text), _dataset(text)), *_changes(text)])
+        return _with_dataset(text, {name: ref for ref, name in self.datasets.items()})
 
 
 def read_names(files: Files, config: Config | None, footers: Callable[[], Iterable[Footer]]) -> ShownNames:
@@ -222,9 +221,6 @@ def _configured(config: Config, footers: list[Footer]) -> dict[str, dict[str, st
     return named
 
 
-def _dataset(text: str) -> str:
-    return split(text, "+")[0]
-
-
-def _changes(text: str) -> list[str]:
-    return split(text, "+")[1:]
+def _with_dataset(text: str, names: Mapping[str, str]) -> str:
+    dataset, *changes = split(text, "+")
+    return "+".join([names.get(dataset, dataset), *changes])
