@@ -51,8 +51,6 @@ class Confidence:
 
     before: Score
     after: Score
-    before_values: NDArray[np.float64]
-    after_values: NDArray[np.float64]
 
     @property
     def notices(self) -> bool:
@@ -99,9 +97,7 @@ def confidence_before_after(reference: Rows, changed: Rows, *, resamples: int = 
     right = reference.correct
     broken = right & ~changed.correct
     before, after = reference.confidence[right], changed.confidence[broken]
-    before, after = before[~np.isnan(before)], after[~np.isnan(after)]
-    first, second = (mean_of_values(some, draws=resamples) for some in (before, after))
-    return Confidence(first, second, before, after)
+    return Confidence(*(mean_of_values(some[~np.isnan(some)], draws=resamples) for some in (before, after)))
 
 
 def full_logits(rows: Rows) -> NDArray[np.float64]:

@@ -60,7 +60,8 @@ class Row(NamedTuple):
 
 def standard_models(table: Table) -> tuple[str, ...]:
     """The models every line is fitted on: of type STANDARD, trained on the whole set in the usual way."""
-    return tuple(name for name in table.models if table.fact(name, "type") == "STANDARD" and _is_typical(name))
+    standard = [name for name in table.models if table.fact(name, "type") == "STANDARD"]
+    return tuple(name for name in standard if not any(word in name.lower() for word in UNTYPICAL))
 
 
 def corruption_groups(settings: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -164,10 +165,6 @@ def robustness_correlations(
         for j, other in enumerate(wild):
             low[:, j], high[:, j] = percentiles(correlations(every, other[:, None], weights))
     return RobustnessCorrelations(tuple(synthetic), tuple(natural), values, low, high, n, lines)
-
-
-def _is_typical(name: str) -> bool:
-    return not any(word in name.lower() for word in UNTYPICAL)
 
 
 def _mean(table: Table, settings: Sequence[str]) -> Floats:
