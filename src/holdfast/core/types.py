@@ -169,7 +169,8 @@ class FastVersion(Protocol):
 
     `error`: by how much the lead of one class over another may be off. `weak`: the parts of attacks that it was found
     too weak for. `exact`: the model itself; None where it has no preferred batch lengths. `records`: whether a loop may
-    record its steps as CUDA graphs, which it keeps in `replays`.
+    record its steps as CUDA graphs, which it keeps in `replays`. `several`: whether the loop takes more than one
+    gradient of a pass.
     """
 
     error: float = 0.0
@@ -178,6 +179,7 @@ class FastVersion(Protocol):
     lengths: BatchLengths | None = None
     records: bool = False
     replays: object = None
+    several: bool = False
 
     def __call__(self, images: Tensor) -> Tensor: ...
 
@@ -195,6 +197,12 @@ class HasFastVersion(Protocol):
 
 def fast_version_of(model: Classifier) -> FastVersion | None:
     return model.fast if isinstance(model, HasFastVersion) else None
+
+
+def drop_recordings(model: Classifier) -> None:
+    """Lets go of recorded steps: each keeps the memory of a whole pass."""
+    if (fast := fast_version_of(model)) is not None:
+        fast.replays = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ def on_device(pixels: Tensor, device: torch.device) -> Tensor:
     order, on which a network's own `view` fails.
     """
     moved = pixels.to(device, non_blocking=True)
-    images = moved.to(torch.float32) / 255.0 if moved.dtype == torch.uint8 else moved.to(torch.float32)
+    images = moved.to(torch.float32).div_(255.0) if moved.dtype == torch.uint8 else moved.to(torch.float32)
     return images.contiguous().flatten().view(images.shape)
 
 

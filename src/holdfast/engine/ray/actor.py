@@ -22,7 +22,7 @@ import holdfast
 from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse, NotRead
 from holdfast.core.refs import Ref, Run, Scenario
 from holdfast.core.types import Classifier
-from holdfast.engine.device import Width, full_precision, pick_device
+from holdfast.engine.device import Width, full_precision, made_current, pick_device
 from holdfast.engine.evaluate import Evaluation
 from holdfast.engine.jobs import ModelLoader, RunOptions, as_holdfast_error
 from holdfast.engine.ledger import Marks, marks
@@ -163,6 +163,7 @@ class Actor:
             )
         self.open.enter_context(full_precision())
         device = pick_device(self.context.device)
+        self.open.enter_context(made_current(device))
         if device.type == "cpu":
             torch.set_num_threads(1)  # there are as many actors as cores
         self.loader = ModelLoader(device, self.store, self.notes.note)
