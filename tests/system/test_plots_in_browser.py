@@ -21,7 +21,7 @@ from holdfast.core.intervals import wilson
 from holdfast.core.suites import Column, Suite
 from holdfast.core.table import Table
 from holdfast.core.types import Score
-from holdfast.metrics.averages import difference
+from holdfast.metrics.means import difference
 from holdfast.metrics.multi_attack import CLEAN, Battery, Strength, battery, competitiveness
 from holdfast.metrics.stability import stability
 from holdfast.site.plots import Plot, plots_of

@@ -20,10 +20,16 @@ from holdfast.core.table import Table
 from holdfast.core.types import Score
 from holdfast.core.values import split
 from holdfast.metrics.accuracy import aligned
-from holdfast.metrics.averages import mean_of
 from holdfast.metrics.mean_over_radii import SWEEP, over_radii, radii_survived
-from holdfast.metrics.means import SampledValues, correlation_of_means, mean_over
-from holdfast.metrics.multi_attack import CLEAN, Battery, Strength, battery, knowledge, trained_strengths
+from holdfast.metrics.means import SampledValues, correlation_of_means, mean_of, mean_over
+from holdfast.metrics.multi_attack import (
+    CLEAN,
+    Battery,
+    Strength,
+    battery,
+    knowledge,
+    trained_strengths,
+)
 from holdfast.metrics.radius_curves import stands
 from holdfast.metrics.scopes import OfBattery, OfRuns, is_over_models, metric_of
 from holdfast.metrics.summary import Line

@@ -11,7 +11,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.suites import Column, Suite
 from holdfast.core.table import Table, score_table
 from holdfast.core.types import Score
-from holdfast.metrics.averages import mean_of
+from holdfast.metrics.means import mean_of
 from holdfast.metrics.scopes import OfPredictions, is_over_models, metric_of
 from holdfast.metrics.summary import lines
 from holdfast.store import Rows, Store

@@ -126,7 +126,7 @@ def _setting_arrays(scores: Scores, name: str) -> ColumnArrays:
 
 
 def _mean(columns: Sequence[ColumnArrays]) -> ColumnArrays:
-    """The mean of columns, NaN where one is missing; bounds and n as `averages.mean_of` has them: none of several."""
+    """The mean of columns, NaN where one is missing; bounds and n as `means.mean_of` has them: none of several."""
     if len(columns) == 1:
         return columns[0]
     value, n = (np.mean([e.value for e in columns], axis=0), np.min([e.n for e in columns], axis=0))

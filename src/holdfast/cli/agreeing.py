@@ -94,11 +94,7 @@ def agree_command(
 
 def _flat(scores: dict[str, Score]) -> dict[str, float]:
     """Scores with their bounds, as fields of a record."""
-    return {
-        f"{key}{part}": getattr(score, field)
-        for key, score in scores.items()
-        for part, field in (("", "value"), ("_low", "low"), ("_high", "high"))
-    }
+    return {name: number for key, score in scores.items() for name, number in score.flat(key).items()}
 
 
 def _lines(made: Agreement, accuracies: dict[str, Score]) -> list[list[str]]:

@@ -13,11 +13,10 @@ from holdfast.cli.output import Output, err, warn
 from holdfast.cli.trend_views import with_cautions
 from holdfast.core.errors import HoldfastError, Misuse, unknown
 from holdfast.core.rounding import percent, shown
-from holdfast.metrics.catastrophe import FEWEST, catastrophes
+from holdfast.metrics.catastrophe import FEWEST, catastrophes, loss_boxes
 from holdfast.metrics.scopes import written
 from holdfast.site.drawings import BarRow, BoxRow, bar_drawing, box_drawing, heat_map
 from holdfast.trends.bands import conversion_rate_score, upper_limit_score
-from holdfast.trends.degradation_boxes import loss_boxes
 from holdfast.trends.derived_axes import UNDISTURBED, is_reference_setting, reference_setting
 from holdfast.trends.fits import fit
 from holdfast.trends.matrices import ACCURACY, KINDS, ROBUSTNESS, r2_matrix, shifts_of

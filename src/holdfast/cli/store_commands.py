@@ -266,7 +266,7 @@ def compare_command(
 def _compare_scores(store: Store, benchmark: str, one: str, other: str, settings: list[str], how: Output) -> None:
     """Two models of a table, setting by setting; an interval where the counts are known, as for other samples."""
     from holdfast.boards.benchmark_tables import benchmark_scores
-    from holdfast.metrics.unpaired import unpaired
+    from holdfast.metrics.compare import unpaired
 
     scores = benchmark_scores(benchmark, store)
     made = unpaired(scores, one, other, settings=settings)

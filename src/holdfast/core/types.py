@@ -37,6 +37,10 @@ class Score:
         value, low, high = (percent(number, digits) for number in (self.value, self.low, self.high))
         return f"{value} % [{low}, {high}]" if self.has_interval else f"{value} %"
 
+    def flat(self, name: str) -> dict[str, float]:
+        """The number and its bounds as fields of a record."""
+        return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
+
 
 NO_LABELS = "no labels"  # what tables show in the place of an accuracy
 

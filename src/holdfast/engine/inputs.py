@@ -18,7 +18,7 @@ from holdfast.datasets.from_python import LabelledImages, data_name, read_sample
 from holdfast.engine.jobs import read_scenarios
 from holdfast.models.classifier import is_classifier, load, wrap
 from holdfast.store import Store
-from holdfast.store.short_names import write_name
+from holdfast.store.stored_names import write_name
 
 MODEL_HINT = "give an nn.Module, a classifier, the ref of one such as `fashion-at-linf`, or {name: model, …}"
 

@@ -13,7 +13,7 @@ from holdfast.core.intervals import wilson
 from holdfast.core.types import Score
 from holdfast.metrics.accuracy import Accuracy
 from holdfast.metrics.compare import Comparison, compare
-from holdfast.metrics.dominant_class import DominantClass, dominant_class
+from holdfast.metrics.confusion import DominantClass, dominant_class
 from holdfast.metrics.means import mean_of_sizes
 from holdfast.metrics.summary import NO_SCORE, Line, largest_selection, line
 from holdfast.site.conditions import (

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from holdfast.core.types import Score
 from holdfast.core.values import number_text
-from holdfast.metrics.averages import average_accuracy, mean_of
+from holdfast.metrics.means import mean_of
+from holdfast.metrics.unions import average_accuracy
 from holdfast.site import wording
 from holdfast.site.cautions import Cautions
 from holdfast.site.half_lost import HalfLost, half_lost

@@ -24,9 +24,9 @@ from holdfast.core.registry import registry
 from holdfast.core.suites import Column, Suite, load_suite
 from holdfast.core.table import table
 from holdfast.core.types import ModelCard
+from holdfast.metrics.compare import unpaired
 from holdfast.metrics.multi_attack import CLEAN, Strength, battery, competitiveness, knowledge
 from holdfast.metrics.stability import stability
-from holdfast.metrics.unpaired import unpaired
 from holdfast.store import Footer, Rows, Store
 from holdfast.store.footer import ChangeRecord
 from holdfast.store.importers import read_results

@@ -10,8 +10,8 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.suites import Suite
 from holdfast.core.types import Score
 from holdfast.core.values import number_text
-from holdfast.metrics.averages import mean_of
 from holdfast.metrics.compare import compare
+from holdfast.metrics.means import mean_of
 from holdfast.site.plots.plot import Plot, PlotInputs, board_plot, json_numbers
 from holdfast.site.plots.points import BOARD, BoardPoints
 from holdfast.site.plots.scatter import SCATTER, has_scatter, reference_of
