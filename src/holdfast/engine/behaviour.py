@@ -25,6 +25,7 @@ from holdfast.core.registry import registry
 from holdfast.core.types import Change, Classifier, Dataset
 from holdfast.engine.device import Width
 from holdfast.engine.order import chosen_samples
+from holdfast.engine.second_probe import gradient_words, second_alike
 from holdfast.engine.shards import on_device
 from holdfast.store.footer import Footer
 
@@ -41,6 +42,7 @@ class KnownBehaviour(NamedTuple):
 
     name: str
     probe: Probe
+    second: Probe = ()
 
 
 def is_code(ref: Ref, weights: str, model: Classifier | None = None) -> bool:
@@ -90,8 +92,8 @@ def behaviour_probe(model: Classifier, images: Tensor) -> Probe:
     with torch.no_grad():
         together = Width(len(images)).recovering(answered, lambda _: None)
         alone = np.concatenate([_projections(model(images[i : i + 1].clone())) for i in (0, len(images) - 1)])
-    moved = np.abs(alone - np.concatenate([together[:1], together[-1:]])).max()
-    tolerance = max(TOLERANCE, SPREAD * float(moved) / _scale(together))
+    moved = np.abs(alone - together[[0, -1]]) / _scales(together)[[0, -1]]
+    tolerance = max(TOLERANCE, SPREAD * float(moved.max()))
     return (min(tolerance, 0.1), *(float(value) for value in together.ravel()))
 
 
@@ -100,18 +102,26 @@ def alike(one: Probe, other: Probe) -> bool:
     shared = min(len(one), len(other))  # versions before 0.3 asked about fewer images, the first of these
     if shared != max(len(one), len(other)) and shared != FORMER:
         return False
-    a, b = np.array(one[1:shared]), np.array(other[1:shared])
-    return bool(np.abs(a - b).max(initial=0.0) <= max(one[0], other[0]) * max(_scale(a), _scale(b)))
+    if shared <= 1:
+        return shared == max(len(one), len(other))
+    a, b = (np.array(each[1:shared]).reshape(-1, PROJECTIONS + 1) for each in (one, other))
+    return bool((np.abs(a - b) <= max(one[0], other[0]) * np.maximum(_scales(a), _scales(b))).all())
 
 
-def matching_behaviour(probe: Probe, known: Iterable[KnownBehaviour]) -> str | None:
-    """The name of the known behaviour that a probe belongs to."""
-    return next((one.name for one in known if alike(probe, one.probe)), None)
+def matching_behaviour(probe: Probe, second: Probe, known: Iterable[KnownBehaviour]) -> str | None:
+    """The name of the known behaviour that both probes belong to."""
+    images = len(probe) // (PROJECTIONS + 1)
+
+    def fits(one: KnownBehaviour) -> bool:
+        return alike(probe, one.probe) and second_alike(second, one.second, max(probe[0], one.probe[0]), images=images)
+
+    return next((one.name for one in known if fits(one)), None)
 
 
-def behaviour_name(probe: Probe) -> str:
+def behaviour_name(probe: Probe, second: Probe) -> str:
     """A name for a behaviour that nobody has met."""
-    return digest([f"{value:.3g}" for value in probe[1:]])[:12]
+    logits = [f"{value:.3g}" for value in probe[1:]]
+    return digest(logits + gradient_words(second, len(probe) // (PROJECTIONS + 1)))[:12]
 
 
 def known_behaviours(
@@ -121,7 +131,9 @@ def known_behaviours(
     known: dict[str, KnownBehaviour] = {}
     for footer in footers:
         if (footer.model_full, footer.weights, footer.data, footer.answers) == (model, weights, data, label_map):
-            known.setdefault(footer.behaviour, KnownBehaviour(footer.behaviour, footer.probe))
+            one = KnownBehaviour(footer.behaviour, footer.probe, footer.second_probe)
+            if not known.setdefault(one.name, one).second:
+                known[one.name] = one
     return list(known.values())
 
 
@@ -133,8 +145,10 @@ def _projections(logits: Tensor) -> NDArray[np.float64]:
     return np.column_stack([values @ signs / np.sqrt(values.shape[1]), values.max(axis=1)])
 
 
-def _scale(values: Sequence[float] | NDArray[np.float64]) -> float:
-    return max(float(np.abs(values).max(initial=0.0)), 1e-12)
+def _scales(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Per image the largest of its numbers, or what is usual: an image with huge logits hides no others."""
+    own: NDArray[np.float64] = np.abs(values).max(axis=1, keepdims=True)
+    return own.clip(min=max(float(np.median(own)), 1e-12))
 
 
 TRIED = 8  # images looked at for one that can be read

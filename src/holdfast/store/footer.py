@@ -39,8 +39,8 @@ class Footer:
 
     `right`, `in_top5` and `failed` count the rows, so that a board reads no rows; None in older files, `right` also
     where the data has no labels, and `in_top5` where the rows have no ranks. `probe` is what the model answered on
-    probe images, where it is code. `logits` is `all` where every logit was asked for and would not be kept otherwise.
-    `sources`: what changes took from outside.
+    probe images, where it is code, `second_probe` shares of its classes and gradients there. `logits` is `all` where
+    every logit was asked for and would not be kept otherwise. `sources`: what changes took from outside.
     """
 
     key: str
@@ -82,6 +82,7 @@ class Footer:
     probe: tuple[float, ...] = ()
     logits: str = ""
     sources: str = ""
+    second_probe: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, run: Run, card: ModelCard, dataset: DatasetCard, population: int) -> Footer:
@@ -227,6 +228,7 @@ compounds: dict[str, Callable[[Any], Any]] = {  # fields that JSON gives back as
     "facts": dict,
     "tallies": dict,
     "probe": tuple,
+    "second_probe": tuple,
     "flags": lambda record: tuple(_from_record(Flag, flag) for flag in record),
 }
 KINDS: dict[str, tuple[type, ...]] = {
