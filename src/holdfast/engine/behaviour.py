@@ -104,11 +104,12 @@ def alike(one: Probe, other: Probe) -> bool:
         return False
     if shared <= 1:
         return shared == max(len(one), len(other))
-    a, b = (np.array(each[1:shared]).reshape(-1, PROJECTIONS + 1) for each in (one, other))
+    blank = (0.0,) * ((1 - shared) % (PROJECTIONS + 1))
+    a, b = (np.array(each[1:shared] + blank).reshape(-1, PROJECTIONS + 1) for each in (one, other))
     return bool((np.abs(a - b) <= max(one[0], other[0]) * np.maximum(_scales(a), _scales(b))).all())
 
 
-def matching_behaviour(probe: Probe, second: Probe, known: Iterable[KnownBehaviour]) -> str | None:
+def matching_behaviour(probe: Probe, known: Iterable[KnownBehaviour], second: Probe = ()) -> str | None:
     """The name of the known behaviour that both probes belong to."""
     images = len(probe) // (PROJECTIONS + 1)
 
@@ -118,7 +119,7 @@ def matching_behaviour(probe: Probe, second: Probe, known: Iterable[KnownBehavio
     return next((one.name for one in known if fits(one)), None)
 
 
-def behaviour_name(probe: Probe, second: Probe) -> str:
+def behaviour_name(probe: Probe, second: Probe = ()) -> str:
     """A name for a behaviour that nobody has met."""
     logits = [f"{value:.3g}" for value in probe[1:]]
     return digest(logits + gradient_words(second, len(probe) // (PROJECTIONS + 1)))[:12]
@@ -132,8 +133,9 @@ def known_behaviours(
     for footer in footers:
         if (footer.model_full, footer.weights, footer.data, footer.answers) == (model, weights, data, label_map):
             one = KnownBehaviour(footer.behaviour, footer.probe, footer.second_probe)
-            if not known.setdefault(one.name, one).second:
+            if one.second and not known.setdefault(one.name, one).second:
                 known[one.name] = one
+            known.setdefault(one.name, one)
     return list(known.values())
 
 

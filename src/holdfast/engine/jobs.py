@@ -275,7 +275,7 @@ class ModelLoader:
                 if self.store is None
                 else known_behaviours(self.store.footers().values(), run.model.full, run.weights, run.data, run.answers)
             )
-            name = matching_behaviour(probe, second, known)
+            name = matching_behaviour(probe, known, second)
             if name is None and known:
                 self.note(
                     f"`{run.model}` answers otherwise than when its rows on `{run.scenario.dataset}` were made: "

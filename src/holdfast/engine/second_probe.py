@@ -39,7 +39,7 @@ def second_alike(one: Numbers, other: Numbers, tolerance: float, *, images: int)
     """Whether two probes of so many images are those of one behaviour; to runs of old, which have none, all fit."""
     if not one or not other:
         return True
-    if len(one) != len(other):
+    if len(one) != len(other) or len(one) % EACH:
         return False
     a, b = (np.array(each).reshape(-1, EACH) for each in (one, other))
     size = np.maximum(np.abs(a[:images, :1]), np.abs(b[:images, :1]))

@@ -216,6 +216,12 @@ def _texts(record: Any) -> tuple[str, ...]:
     return tuple(record)
 
 
+def _numbers(record: Any) -> tuple[float, ...]:
+    if not isinstance(record, list | tuple) or not all(type(number) in (int, float) for number in record):
+        raise TypeError("a list of numbers is of another kind")
+    return tuple(map(float, record))
+
+
 def _card(record: dict[str, Any]) -> ModelCard:
     return _from_record(ModelCard, record | {"threats": _texts(record.get("threats", ()))})
 
@@ -227,8 +233,8 @@ compounds: dict[str, Callable[[Any], Any]] = {  # fields that JSON gives back as
     "versions": dict,
     "facts": dict,
     "tallies": dict,
-    "probe": tuple,
-    "second_probe": tuple,
+    "probe": _numbers,
+    "second_probe": _numbers,
     "flags": lambda record: tuple(_from_record(Flag, flag) for flag in record),
 }
 KINDS: dict[str, tuple[type, ...]] = {
