@@ -7,11 +7,8 @@ used again only where the answers now are those of then, up to what another devi
 
 from __future__ import annotations
 
-import sys
-import sysconfig
 import zlib
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from holdfast.core.component_code import is_installed
 from holdfast.core.errors import HoldfastError
 from holdfast.core.refs import Ref, digest, parse_ref
 from holdfast.core.registry import registry
@@ -57,16 +55,7 @@ def is_code(ref: Ref, weights: str, model: Classifier | None = None) -> bool:
     if any(not registry.entry(*one).factory.__module__.startswith("holdfast.") for one in named):
         return True
     modules = {type(part).__module__ for part in model.modules()} if isinstance(model, torch.nn.Module) else ()
-    return not all(map(_is_installed, modules))
-
-
-def _is_installed(module: str) -> bool:
-    """Whether a module came with this package, torch or another one, and stays as it is; others are edited."""
-    if module.partition(".")[0] in ("holdfast", "torch"):
-        return True
-    file = getattr(sys.modules.get(module), "__file__", None)
-    folders = {sysconfig.get_path(name) for name in ("purelib", "platlib")}
-    return file is not None and any(Path(file).is_relative_to(folder) for folder in folders)
+    return not all(map(is_installed, modules))
 
 
 def probe_images(dataset: Dataset, device: torch.device) -> Tensor:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.attacks.attack import Attack
+from holdfast.core.component_code import foreign_code
 from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse, NoLabels, unknown
 from holdfast.core.labels import LabelMap, LabelMapChoice, is_labelled
 from holdfast.core.refs import Ref, Run, Scenario
@@ -223,7 +224,7 @@ class ModelLoader:
         )
         run, probe, second = self._behaving(run, classifier, dataset)
         changes = tuple((part, registry.build(part)) for part in scenario.changes)
-        sources = [getattr(change, "source_in_key", "") for _, change in changes]
+        sources = [getattr(change, "source_in_key", "") for _, change in changes] + [foreign_code(scenario.parts)]
         run = replace(run, sources="; ".join(filter(None, sources)))
         for _, change in changes:
             if isinstance(change, Attack):
