@@ -118,6 +118,13 @@ class Subject:
             (second,) = torch.autograd.grad(margin_of(logits, labels).sum(), images, allow_unused=True)
         return Gradients(first, second, logits.detach())
 
+    def calls_for_one(self, part: str) -> int:
+        """How often one image goes through a part."""
+        watch = Watch()
+        with watched(self.classifier, watch):
+            self.logits_of(self.images[:1])
+        return watch.calls[part]
+
     def is_any(self, *names: str) -> bool:
         """Whether one of these flags was raised already."""
         return not self.flags.isdisjoint(names)
