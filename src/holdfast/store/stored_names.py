@@ -87,8 +87,10 @@ def stored_names(texts: Iterable[str], known: Mapping[str, str], *, kind: str = 
 
 def _match(text: str, short: str, full: str, kind: str) -> bool | None:
     """Whether a text means the run of this name; None where only the components' defaults could tell."""
-    parts = zip(_parsed(text, kind), _parsed(short, kind), _parsed(full, kind), strict=True)
-    return _all(_part_match(given, shown, bound) for given, shown, bound in parts)
+    given, shown, bound = _parsed(text, kind), _parsed(short, kind), _parsed(full, kind)
+    if len(given) != len(shown) or len(shown) != len(bound):
+        return False  # a footer whose two names of one run do not fit is somebody else's
+    return _all(_part_match(*parts) for parts in zip(given, shown, bound, strict=True))
 
 
 def _part_match(given: Parsed, shown: Parsed, bound: Parsed) -> bool | None:
