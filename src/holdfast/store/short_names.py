@@ -5,6 +5,7 @@ names/DIGEST.json     one name each, the latest ref that it was given to; delete
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.config import Config
 from holdfast.core.errors import HoldfastError
-from holdfast.core.refs import digest
+from holdfast.core.refs import checked_name, digest
 from holdfast.core.values import split
 from holdfast.store.files import Files
 from holdfast.store.footer import Footer
@@ -54,13 +55,14 @@ class ShownNames:
 def read_names(files: Files, config: Config | None, footers: Callable[[], Iterable[Footer]]) -> ShownNames:
     """The names that a store keeps, and over them those of holdfast.toml. What cannot be read names nothing."""
     refs: dict[str, dict[str, str]] = {kind: {} for kind in KINDS}
-    records = []
-    try:
+    records: list[tuple[str, ...]] = []
+    unreadable = (HoldfastError, OSError, ValueError, TypeError, KeyError, RecursionError)
+    with contextlib.suppress(*unreadable):
         for name in sorted(files.listing(FOLDER, SUFFIX).stamps):
-            record = json.loads(files.read(name))
-            records.append(tuple(str(record[key]) for key in ("since", "kind", "name", "ref")))
-    except (HoldfastError, OSError, ValueError, TypeError, KeyError):
-        records = []
+            with contextlib.suppress(*unreadable):
+                record = json.loads(files.read(name))
+                checked_name(str(record["name"]))
+                records.append(tuple(str(record[key]) for key in ("since", "kind", "name", "ref")))
     for _, kind, name, ref in sorted(records):
         refs.setdefault(kind, {})[ref] = name  # of two names of one ref, the later
     if config is not None and (config.models or config.datasets):
