@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, TypeVar, get_args
+from typing import TypeVar, get_args
 
 import numpy as np
 import torch
@@ -39,6 +39,7 @@ from holdfast.engine.behaviour import (
 from holdfast.engine.compatible import fits
 from holdfast.engine.fast_versions import FastVersions
 from holdfast.engine.file_contents import Contents
+from holdfast.engine.file_network import network_of_file
 from holdfast.engine.flags import radius_flags
 from holdfast.engine.measure import MeasureSettings
 from holdfast.engine.order import chosen_samples
@@ -48,14 +49,12 @@ from holdfast.engine.trials import flags_on
 from holdfast.engine.two_step import LEAST_SAMPLES, TRIED, TwoStepScorer, two_step_scorer
 from holdfast.models import TorchClassifier, load
 from holdfast.models.fast import Speed
-from holdfast.models.header import read_card
 from holdfast.models.label_mapped import map_digest, with_label_map
 from holdfast.store import Store
 from holdfast.store.footer import Footer
 from holdfast.store.rows import ALL_LOGITS, EVERY
 
 Item = TypeVar("Item")
-NETWORK = "network in the file"  # the fact of a footer that names it, and the size that its images are brought to
 WEIGHTS_FILE = "weights file"  # the fact of a footer that names its digest
 MOST_WIDTH = 1_000_000  # samples at once
 
@@ -135,13 +134,6 @@ class Job:
     def setting(self, device: torch.device, scorer: TwoStepScorer | None = None) -> MeasureSettings:
         source, seed = self.run.scenario.dataset, self.run.seed
         return MeasureSettings(self.model, self.dataset, self.changes, seed, device, self.logits, source, scorer)
-
-
-class NetworkOfFile(NamedTuple):
-    """The network that a file with a card names: what the run's key says of it, and the footer."""
-
-    in_key: str
-    facts: dict[str, str]
 
 
 class ModelLoader:
@@ -233,10 +225,9 @@ class ModelLoader:
         )
         run, probe, second = self._behaving(run, classifier, dataset)
         changes = tuple((part, registry.build(part)) for part in scenario.changes)
-        sources = [getattr(change, "source_in_key", "") for _, change in changes] + [foreign_code(scenario.parts)]
-        network = self.network(run)
-        sources.append(network.in_key)
-        run = replace(run, sources="; ".join(filter(None, sources)))
+        network = network_of_file(run, self.store)
+        sources = [*(getattr(change, "source_in_key", "") for _, change in changes), foreign_code(scenario.parts)]
+        run = replace(run, sources="; ".join(filter(None, [*sources, network.in_key])))
         for _, change in changes:
             if isinstance(change, Attack):
                 change.refuse(classifier.card)
@@ -257,28 +248,6 @@ class ModelLoader:
             with path.open("rb") as file:
                 self.files[path] = hashlib.file_digest(file, "sha256").hexdigest()
         return self.files.get(path)
-
-    def network(self, run: Run) -> NetworkOfFile:
-        """The network that the card in a model's file names, where rows of the same weights are of another."""
-        if run.model.kind != "model" or run.model.name != "file":
-            return NetworkOfFile("", {})
-        path = Path(str(run.model.arg("path"))).expanduser()
-        saved = read_card(path) if path.suffix == ".safetensors" and path.is_file() else None
-        if saved is None:
-            return NetworkOfFile("", {})
-        words = f"{saved.architecture} at {saved.card.size}"
-        footers = [] if self.store is None else self.store.footers().values()
-        first = next(
-            (
-                footer.facts[NETWORK]
-                for footer in footers
-                if (footer.model_full, footer.weights) == (run.model.full, run.weights)
-                and NETWORK in footer.facts
-                and f"{NETWORK} " not in footer.sources
-            ),
-            words,
-        )
-        return NetworkOfFile("" if first == words else f"{NETWORK} {words}", {NETWORK: words})
 
     def _recorded(self, ref: Ref) -> RecordedModel | None:
         """The model by its card in the store, where its file is still that of then; one that is loaded is better."""
@@ -304,11 +273,8 @@ class ModelLoader:
         if key not in self.behaviours:
             images = probe_images(dataset, self.device)
             probe, second = behaviour_probe(model, images), second_probe(model, images)
-            known = (
-                []
-                if self.store is None
-                else known_behaviours(self.store.footers().values(), run.model.full, run.weights, run.data, run.answers)
-            )
+            footers = () if self.store is None else self.store.footers().values()
+            known = known_behaviours(footers, run.model.full, run.weights, run.data, run.answers)
             name = matching_behaviour(probe, known, second)
             if name is None and known:
                 self.note(
