@@ -109,10 +109,10 @@ class Subject:
 
     def calls_for_one(self, part: str) -> int:
         """How often one image goes through a part."""
-        watch = Watch()
-        with watched(self.classifier, watch):
-            self.logits_of(self.images[:1])
-        return watch.calls[part]
+        alone = Subject(self.classifier, self.images[:1], self.labels[:1], was_training=self.was_training)
+        with watched(alone):
+            alone.logits_of(alone.images)
+        return alone.calls[part]
 
     def is_any(self, *names: str) -> bool:
         """Whether one of these flags was raised already."""

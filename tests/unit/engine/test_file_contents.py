@@ -167,7 +167,7 @@ def test_a_module_edited_after_its_import_is_warned_of(tmp_path: Path, monkeypat
 
 def test_a_file_whose_card_names_another_network_makes_another_run(store: Store, tmp_path: Path) -> None:
     from holdfast.core.types import ModelCard
-    from holdfast.models.saving import save_model
+    from holdfast.models import save_model
 
     torch.manual_seed(0)
     refs = {heads: f"vit-tiny:width=24,depth=2,heads={heads}" for heads in (2, 3)}
