@@ -32,7 +32,7 @@ LISTED: dict[str, str] = {
     "metrics.calibration.reliability": "ECE",
     "metrics.calibration_error.calibration_error": "ECE",
     "boards.column_scores.mean_of_columns": CELLS,
-    "metrics.radius_curves.over_radii": RADII,
+    "metrics.mean_over_radii.over_radii": RADII,
     "boards.column_scores.above_line": "effective robustness against a line that is stated",
     "boards.column_scores.ratio_of": "CR, average",
     "metrics.compare.compare": PAIR,

@@ -10,6 +10,7 @@ import inspect
 import math
 import os
 import pkgutil
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterable
@@ -219,6 +220,7 @@ class Registry:
                 assert spec is not None, "a .py file always has a spec"
                 assert spec.loader is not None, "a .py file always has a loader"
                 module = importlib.util.module_from_spec(spec)
+                sys.modules[spec.name] = module  # where `inspect` and dataclasses look for it
                 load_guarded(f"the plug-in {file}", functools.partial(spec.loader.exec_module, module))
 
 

@@ -160,10 +160,9 @@ def _whole(path: Path, *, depth: int = 0) -> dict[str, Any]:
 def _columns_for_each(column: dict[str, Any], lists: Mapping[str, list[str]], path: Path) -> list[dict[str, Any]]:
     """A column for every text of the list that it names with `each`, `{each}` being that text; else itself."""
     column = dict(column)
-    if all(isinstance(name, str) for name in column.get("of", ())) and any(
-        "{" in name for name in column.get("of", ())
-    ):
-        column["of"] = [text for name in column["of"] for text in ([name] if EACH in name else expanded(name, lists))]
+    of = column.get("of")
+    if isinstance(of, list) and all(isinstance(name, str) for name in of) and any("{" in name for name in of):
+        column["of"] = [text for name in of for text in ([name] if EACH in name else expanded(name, lists))]
     if "each" not in column:
         return [column]
     name = column["each"]

@@ -7,23 +7,23 @@ used again only where the answers now are those of then, up to what another devi
 
 from __future__ import annotations
 
-import sys
-import sysconfig
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from holdfast.core.component_code import is_installed
 from holdfast.core.errors import HoldfastError
 from holdfast.core.refs import Ref, digest, parse_ref
 from holdfast.core.registry import registry
 from holdfast.core.types import Change, Classifier, Dataset
 from holdfast.engine.device import Width
 from holdfast.engine.order import chosen_samples
+from holdfast.engine.second_probe import gradient_words, second_alike
 from holdfast.engine.shards import on_device
 from holdfast.store.footer import Footer
 
@@ -33,6 +33,14 @@ TOLERANCE = 2e-4  # of the largest number: devices and batch sizes change logits
 SPREAD = 10.0  # times what the batch size alone changes is tolerated: models in half precision
 FORMER = 1 + (NOISY + 8) * (PROJECTIONS + 1)  # the length of a probe with 8 images of the dataset
 Probe = tuple[float, ...]
+
+
+class KnownBehaviour(NamedTuple):
+    """A behaviour that a store has rows of."""
+
+    name: str
+    probe: Probe
+    second: Probe = ()
 
 
 def is_code(ref: Ref, weights: str, model: Classifier | None = None) -> bool:
@@ -47,16 +55,7 @@ def is_code(ref: Ref, weights: str, model: Classifier | None = None) -> bool:
     if any(not registry.entry(*one).factory.__module__.startswith("holdfast.") for one in named):
         return True
     modules = {type(part).__module__ for part in model.modules()} if isinstance(model, torch.nn.Module) else ()
-    return not all(map(_is_installed, modules))
-
-
-def _is_installed(module: str) -> bool:
-    """Whether a module came with this package, torch or another one, and stays as it is; others are edited."""
-    if module.partition(".")[0] in ("holdfast", "torch"):
-        return True
-    file = getattr(sys.modules.get(module), "__file__", None)
-    folders = {sysconfig.get_path(name) for name in ("purelib", "platlib")}
-    return file is not None and any(Path(file).is_relative_to(folder) for folder in folders)
+    return not all(map(is_installed, modules))
 
 
 def probe_images(dataset: Dataset, device: torch.device) -> Tensor:
@@ -82,8 +81,8 @@ def behaviour_probe(model: Classifier, images: Tensor) -> Probe:
     with torch.no_grad():
         together = Width(len(images)).recovering(answered, lambda _: None)
         alone = np.concatenate([_projections(model(images[i : i + 1].clone())) for i in (0, len(images) - 1)])
-    moved = np.abs(alone - np.concatenate([together[:1], together[-1:]])).max()
-    tolerance = max(TOLERANCE, SPREAD * float(moved) / _scale(together))
+    moved = np.abs(alone - together[[0, -1]]) / _scales(together)[[0, -1]]
+    tolerance = max(TOLERANCE, SPREAD * float(moved.max()))
     return (min(tolerance, 0.1), *(float(value) for value in together.ravel()))
 
 
@@ -92,29 +91,41 @@ def alike(one: Probe, other: Probe) -> bool:
     shared = min(len(one), len(other))  # versions before 0.3 asked about fewer images, the first of these
     if shared != max(len(one), len(other)) and shared != FORMER:
         return False
-    a, b = np.array(one[1:shared]), np.array(other[1:shared])
-    return bool(np.abs(a - b).max(initial=0.0) <= max(one[0], other[0]) * max(_scale(a), _scale(b)))
+    if shared <= 1:
+        return shared == max(len(one), len(other))
+    blank = (0.0,) * ((1 - shared) % (PROJECTIONS + 1))
+    a, b = (np.array(each[1:shared] + blank).reshape(-1, PROJECTIONS + 1) for each in (one, other))
+    return bool((np.abs(a - b) <= max(one[0], other[0]) * np.maximum(_scales(a), _scales(b))).all())
 
 
-def matching_behaviour(probe: Probe, known: Mapping[str, Probe]) -> str | None:
-    """The name of the known behaviour that a probe belongs to."""
-    return next((name for name, other in known.items() if alike(probe, other)), None)
+def matching_behaviour(probe: Probe, known: Iterable[KnownBehaviour], second: Probe = ()) -> str | None:
+    """The name of the known behaviour that both probes belong to."""
+    images = len(probe) // (PROJECTIONS + 1)
+
+    def fits(one: KnownBehaviour) -> bool:
+        return alike(probe, one.probe) and second_alike(second, one.second, max(probe[0], one.probe[0]), images=images)
+
+    return next((one.name for one in known if fits(one)), None)
 
 
-def behaviour_name(probe: Probe) -> str:
+def behaviour_name(probe: Probe, second: Probe = ()) -> str:
     """A name for a behaviour that nobody has met."""
-    return digest([f"{value:.3g}" for value in probe[1:]])[:12]
+    logits = [f"{value:.3g}" for value in probe[1:]]
+    return digest(logits + gradient_words(second, len(probe) // (PROJECTIONS + 1)))[:12]
 
 
 def known_behaviours(
     footers: Iterable[Footer], model: str, weights: str, data: str, label_map: str
-) -> dict[str, Probe]:
-    """The behaviours that a store has rows of, by name, for one model on one dataset; an empty probe is like none."""
-    known: dict[str, Probe] = {}
+) -> list[KnownBehaviour]:
+    """The behaviours that a store has rows of, for one model on one dataset; rows without a probe are none."""
+    known: dict[str, KnownBehaviour] = {}
     for footer in footers:
         if (footer.model_full, footer.weights, footer.data, footer.answers) == (model, weights, data, label_map):
-            known.setdefault(footer.behaviour, footer.probe)
-    return known
+            one = KnownBehaviour(footer.behaviour, footer.probe, footer.second_probe)
+            if one.second and not known.setdefault(one.name, one).second:
+                known[one.name] = one
+            known.setdefault(one.name, one)
+    return list(known.values())
 
 
 def _projections(logits: Tensor) -> NDArray[np.float64]:
@@ -125,8 +136,10 @@ def _projections(logits: Tensor) -> NDArray[np.float64]:
     return np.column_stack([values @ signs / np.sqrt(values.shape[1]), values.max(axis=1)])
 
 
-def _scale(values: Sequence[float] | NDArray[np.float64]) -> float:
-    return max(float(np.abs(values).max(initial=0.0)), 1e-12)
+def _scales(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Per image the largest of its numbers, or what is usual: an image with huge logits hides no others."""
+    own: NDArray[np.float64] = np.abs(values).max(axis=1, keepdims=True)
+    return own.clip(min=max(float(np.median(own)), 1e-12))
 
 
 TRIED = 8  # images looked at for one that can be read

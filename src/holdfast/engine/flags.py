@@ -107,6 +107,15 @@ SIGNS = (
         tested=True,
     ),
     Sign(
+        "batch-dependent",
+        "probe: gradients others in batches",
+        "probe: gradients in batches",
+        UNBROKEN_SHARE,
+        "of {total} samples that withstood the attack, {count} have another gradient in a batch as long as the run's "
+        "than in a short one: the attack follows what is not the model's own, and looks weaker than it is",
+        tested=True,
+    ),
+    Sign(
         "answers-change",
         "probe: clean images now wrong",
         "probe: survivors shown",

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.attacks.attack import Attack
+from holdfast.core.component_code import foreign_code
 from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse, NoLabels, unknown
 from holdfast.core.labels import LabelMap, LabelMapChoice, is_labelled
 from holdfast.core.refs import Ref, Run, Scenario
@@ -38,9 +39,11 @@ from holdfast.engine.behaviour import (
 from holdfast.engine.compatible import fits
 from holdfast.engine.fast_versions import FastVersions
 from holdfast.engine.file_contents import Contents
+from holdfast.engine.file_network import network_of_file
 from holdfast.engine.flags import radius_flags
 from holdfast.engine.measure import Measured, MeasureSettings, measure
 from holdfast.engine.order import chosen_samples
+from holdfast.engine.second_probe import second_probe
 from holdfast.engine.shards import ImageCache, LogitCache, Shard, on_device
 from holdfast.engine.trials import flags_on
 from holdfast.engine.two_step import LEAST_SAMPLES, TRIED, TwoStepScorer, two_step_scorer
@@ -107,6 +110,7 @@ class Job:
     logits: LogitCache | None = None
     notes: dict[str, str] = field(default_factory=dict)  # for the footer: how the run was made
     probe: Probe = ()  # what the model answers on probe images, where it is code
+    second: Probe = ()  # shares of its classes and gradients there
 
     @cached_property
     def order(self) -> NDArray[np.int64]:
@@ -123,7 +127,9 @@ class Job:
         facts = {"answers": answers.words} if isinstance(answers, LabelMap) else {}
         if self.run.scenario.dataset.kind == "object":
             facts["data"] = "memory"
-        return replace(footer, command=command(self.run), facts=facts | self.notes, probe=self.probe)
+        return replace(
+            footer, command=command(self.run), facts=facts | self.notes, probe=self.probe, second_probe=self.second
+        )
 
     def setting(self, device: torch.device, scorer: TwoStepScorer | None = None) -> MeasureSettings:
         source, seed = self.run.scenario.dataset, self.run.seed
@@ -151,7 +157,7 @@ class ModelLoader:
         `data`: datasets in memory by the key of their ref.
         """
         self.device, self.store, self.note = device, store, note
-        self.behaviours: dict[tuple[str, ...], tuple[str, Probe]] = {}
+        self.behaviours: dict[tuple[str, ...], tuple[str, Probe, Probe]] = {}
         self.files: dict[Path, str] = {}
         self.contents = Contents(store, note)
         self.cards: dict[tuple[str, str], ModelCard] | None = None
@@ -215,7 +221,6 @@ class ModelLoader:
         classifier = self.answering(classifier, dataset)
         data, files = self.contents.of(dataset, scenario.dataset.plain)
         changes = tuple((part, registry.build(part)) for part in scenario.changes)
-        sources = [getattr(change, "source_in_key", "") for _, change in changes]
         run = Run(
             model=ref,
             scenario=scenario,
@@ -226,19 +231,21 @@ class ModelLoader:
             data=data,
             answers=getattr(classifier, "label_map", ""),
             logits=options.logits if classifier.card.classes > ALL_LOGITS else "",
-            sources="; ".join(filter(None, sources)),
         )
-        run, probe = self._behaving(run, classifier, dataset)
+        run, probe, second = self._behaving(run, classifier, dataset)
+        network = network_of_file(run, self.store)
+        sources = [*(getattr(change, "source_in_key", "") for _, change in changes), foreign_code(scenario.parts)]
+        run = replace(run, sources="; ".join(filter(None, [*sources, network.in_key])))
         for _, change in changes:
             if isinstance(change, Attack):
                 change.refuse(classifier.card)
         if not isinstance(classifier, RecordedModel):
             self.gradients.refuse(classifier, dataset, changes)
         file = None if not isinstance(model, Ref) else self.weights_file(model)
-        notes = files | ({} if file is None else {WEIGHTS_FILE: file})
+        notes = files | ({} if file is None else {WEIGHTS_FILE: file}) | network.facts
         if isinstance(answers, LabelMapChoice):
             notes["answers"] = answers.of(heads).words
-        return Job(run, classifier, dataset, changes, self.logits, notes, probe)
+        return Job(run, classifier, dataset, changes, self.logits, notes, probe, second)
 
     def weights_file(self, ref: Ref) -> str | None:
         """The digest of the file that holds a model's weights; None where they come otherwise."""
@@ -266,24 +273,25 @@ class ModelLoader:
         card = self.cards.get((ref.full, file))
         return None if card is None else RecordedModel(card)
 
-    def _behaving(self, run: Run, model: Classifier, dataset: Dataset) -> tuple[Run, Probe]:
+    def _behaving(self, run: Run, model: Classifier, dataset: Dataset) -> tuple[Run, Probe, Probe]:
         """The run under the name of the model's behaviour, where it can change without its weights."""
         if not is_code(run.model, run.weights, None if isinstance(model, RecordedModel) else model):
-            return run, ()
-        key = (str(id(model)), run.weights, run.data, run.scenario.dataset.key, run.answers)
+            return run, (), ()
+        key = (run.model.key, str(id(model)), run.weights, run.data, run.scenario.dataset.key, run.answers)
         if key not in self.behaviours:
-            probe = behaviour_probe(model, probe_images(dataset, self.device))
+            images = probe_images(dataset, self.device)
+            probe, second = behaviour_probe(model, images), second_probe(model, images)
             footers = () if self.store is None else self.store.footers().values()
             known = known_behaviours(footers, run.model.full, run.weights, run.data, run.answers)
-            name = matching_behaviour(probe, known)
+            name = matching_behaviour(probe, known, second)
             if name is None and known:
                 self.note(
                     f"`{run.model}` answers otherwise than when its rows on `{run.scenario.dataset}` were made: "
                     "it is measured as another run, and those rows stay"
                 )
-            self.behaviours[key] = name or behaviour_name(probe), probe
-        name, probe = self.behaviours[key]
-        return replace(run, behaviour=name), probe
+            self.behaviours[key] = name or behaviour_name(probe, second), probe, second
+        name, probe, second = self.behaviours[key]
+        return replace(run, behaviour=name), probe, second
 
     def make_fast(self, job: Job, speed: Speed, width: int, note: Callable[[str], None]) -> None:
         """Gives the model of a job that follows gradients on a GPU its fast version, where it has one to trust."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
+from holdfast.core.component_code import CODE
 from holdfast.core.errors import NotRead
+from holdfast.core.refs import Run
 from holdfast.core.types import Flag
 from holdfast.engine.jobs import Job
-from holdfast.store import Rows, Store
+from holdfast.store import Footer, Rows, Store
 from holdfast.store.rows import ALL_LOGITS, EVERY
 
 DRAWN = "-drawn frost"  # the version of runs whose first rows were made with photographs of frost
@@ -33,6 +36,11 @@ def find_rows(job: Job, store: Store, note: Callable[[str], None]) -> JobRows:
         if (rows := store.find(older.run.key)) is not None and _is_photographed(rows) and not rows.footer.is_weak:
             return JobRows(older, rows)
         rows = None
+        if any(map(partial(_is_of_other_code, run=job.run), store.footers().values())):
+            note(
+                f"the code of a component of `{job.run.scenario}` is not that of its rows for `{job.run.model}`: it is "
+                "measured as another run, and those rows stay"
+            )
     if rows is not None and not job.run.sources and _is_photographed(rows):
         note(
             f"the rows of `{job.run.model}` under `{job.run.scenario}` were made with photographs of frost, which are "
@@ -53,6 +61,13 @@ def find_rows(job: Job, store: Store, note: Callable[[str], None]) -> JobRows:
     )
     job = replace(job, run=replace(job.run, behaviour=f"{job.run.behaviour}{AFTER_BFLOAT16}"))
     return JobRows(job, store.find(job.run.key))
+
+
+def _is_of_other_code(footer: Footer, run: Run) -> bool:
+    """Whether rows differ from those of a run in the code of their components; rows of old do not say which."""
+    same = (run.model.full, run.scenario.full, run.weights, run.data, run.answers, run.seed)
+    theirs = (footer.model_full, footer.scenario_full, footer.weights, footer.data, footer.answers, footer.seed)
+    return CODE in run.sources and same == theirs and footer.sources != run.sources
 
 
 def _is_photographed(rows: Rows) -> bool:

@@ -28,11 +28,14 @@ from holdfast.engine.device import is_out_of_memory
 from holdfast.engine.jobs import Job
 from holdfast.engine.measure import final_logits
 from holdfast.models.gradient_probes import PASSES_TO_COMPARE, rises_as_gradients_say
+from holdfast.models.subject import margin_of
 from holdfast.store import Rows
 
 MOST, FEWEST = 16, 4  # survivors; fewer tell nothing
 QUERIES, LEAST_QUERIES = 100, 30
 SHARE = 0.05  # of the passes that the run itself may take, for queries
+IN_BATCH, MOST_IN_BATCH = 8, 128  # survivors alone among themselves, and in a batch such as the run's
+MOVED = 0.05  # of the length of a gradient: what other batches may change of it
 UNBOUNDED = "pgd-linf:radius=0.5,steps=20"
 HALVINGS = 5  # of the way to the boundary, to find it
 BEFORE = 0.9  # of that way: where gradients are compared
@@ -63,15 +66,19 @@ def probed(
     planned = len(order) * (attack.cost.forwards + attack.cost.backwards)
     queries = max(LEAST_QUERIES, min(QUERIES, int(SHARE * planned / len(chosen))))
     try:
-        look, reach = _Look(job, chosen, device, width), reach_of(attack)
-        tallies = look.unbounded()
-        if reach is not None:
-            tallies |= look.clean() | look.queries(reach, queries)
-        return tallies | {"probe: passes": look.passes}
+        look = _Look(job, chosen, device, width)
+        return _looked(look, reach_of(attack), queries, min(width, len(order), MOST_IN_BATCH))
     except Exception as error:
         if is_out_of_memory(error):
             raise
         return {"probe: failed": 1}
+
+
+def _looked(look: _Look, reach: Reach | None, queries: int, together: int) -> dict[str, int]:
+    tallies = look.unbounded() | look.in_batches(together)
+    if reach is not None:
+        tallies |= look.clean() | look.queries(reach, queries)
+    return tallies | {"probe: passes": look.passes}
 
 
 def reach_of(attack: Attack) -> Reach | None:
@@ -140,6 +147,26 @@ class _Look:
             true += int(rises_as_gradients_say(self.model, images + wide(BEFORE * low, way) * way, labels).sum())
             self.passes += len(part) * (HALVINGS + PASSES_TO_COMPARE)
         return {"probe: gradients compared": len(rows), "probe: gradients false": len(rows) - true}
+
+    def in_batches(self, together: int) -> dict[str, int]:
+        """Whose gradient is another in a batch as long as the run's, filled up with the survivors again."""
+        few = min(IN_BATCH, len(self.batch))
+        if together <= len(self.batch):
+            return {}
+        index = torch.arange(together, device=self.batch.images.device) % len(self.batch)
+        alone, among = (self._gradients(rows)[:few].flatten(1) for rows in (index[:few], index))
+        length = torch.maximum(alone.norm(dim=1), among.norm(dim=1)).clamp_min(1e-30)
+        moved = int(((alone - among).norm(dim=1) > MOVED * length).sum())
+        self.passes += 2 * (few + together)
+        return {"probe: gradients in batches": few, "probe: gradients others in batches": moved}
+
+    def _gradients(self, rows: Tensor) -> Tensor:
+        """Those of the margins, all in one batch."""
+        leaf = self.batch.images[rows].clone().requires_grad_()
+        with torch.enable_grad():
+            margins = margin_of(self.model(leaf).float(), self.batch.labels[rows])
+            (gradient,) = torch.autograd.grad(margins.sum(), leaf)
+        return gradient.nan_to_num(0.0)
 
     def queries(self, reach: Reach, queries: int) -> dict[str, int]:
         """Who is broken by a short search inside the radius, and not by strong gradient attacks inside it."""

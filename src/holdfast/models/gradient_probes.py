@@ -12,7 +12,11 @@ from torch import Tensor
 from holdfast.models.subject import ProbeResult, Subject, error, margin_of, warning
 
 MANY_CALLS = 8  # of one part with weights in one pass; recurrence in feed-forward classifiers stays below
-SIZES = (1e-3, 1e-2, 1e-1)  # what a step should change the margin by, in units of the largest logit
+SIZES = (
+    1e-3,
+    1e-2,
+    1e-1,
+)  # what a step should change the margin by, in units of the largest logit as it varies
 LEAST_STEP, MOST_STEP = 2e-4, 0.1  # of a pixel's range, whatever the gradient predicts: what attacks can use
 IMAGES, DIRECTIONS = 4, 4
 AGREEMENT = 0.75  # correlation over all directions; honest networks were measured at 0.9 and more at their best size
@@ -25,7 +29,7 @@ def optimisation_loop(subject: Subject) -> ProbeResult | None:
     part, calls = max(subject.calls.items(), key=lambda item: item[1], default=("", 0))
     if subject.backwards:
         what = "The forward pass runs backward passes of its own: it optimises while it predicts."
-    elif calls >= MANY_CALLS:
+    elif calls >= MANY_CALLS and subject.calls_for_one(part) >= MANY_CALLS:  # else it takes images one by one
         what = f"One forward pass calls `{part}` {calls} times, like an optimisation or sampling loop."
     else:
         return None
@@ -123,7 +127,7 @@ def rises_as_gradients_say(model: Callable[[Tensor], Tensor], images: Tensor, la
         logits = model(leaf)
         (gradient,) = torch.autograd.grad(margin_of(logits, labels).sum(), leaf)
     gradient = gradient.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
-    scale = logits.detach().abs().amax(1).clamp_min(1e-30)
+    scale = _centred(logits.detach()).abs().amax(1).clamp_min(1e-30)
     true = torch.zeros_like(labels, dtype=torch.bool)
     for size in SIZES:
         with torch.no_grad():
@@ -165,7 +169,7 @@ def input_rounded(subject: Subject) -> ProbeResult | None:
 def _compared(subject: Subject, rows: Tensor, gradient: Tensor, size: float) -> Compared:
     """Both sides of each image at once, along random directions and along the sign of the gradient."""
     images, labels = subject.noisy[rows], subject.labels[rows]
-    scale = subject.logits.abs().amax().clamp_min(1e-30)
+    scale = _spread(subject.logits)
     rise = functools.partial(_rises, subject.logits_of, images, labels)
     flat = gradient.flatten(1)
     step = (size * scale / flat.square().sum(1).sqrt()).clamp(LEAST_STEP, MOST_STEP)
@@ -181,6 +185,18 @@ def _compared(subject: Subject, rows: Tensor, gradient: Tensor, size: float) -> 
     correlation = float((expected * actual).sum() / (expected.norm() * actual.norm()).clamp_min(1e-30))
     ratio = _rise_along(subject.logits_of, images, labels, gradient, size * scale)
     return Compared(correlation, float(ratio.median()))
+
+
+def _centred(logits: Tensor) -> Tensor:
+    """Without what all classes share, which answers nothing."""
+    return logits - logits.mean(1, keepdim=True)
+
+
+def _spread(logits: Tensor) -> Tensor:
+    """The largest logit, apart from what all classes or all images share: steps that suit it stay near the image."""
+    centred = _centred(logits)
+    varied = (centred - centred.mean(0)).abs().amax()
+    return torch.where(varied > 0, varied, centred.abs().amax()).clamp_min(1e-30)
 
 
 def _rises(

@@ -177,16 +177,16 @@ def existing_file(path: str, what: str) -> Path:
 
 def _members(file: Path) -> set[str]:
     """Names in the archive, without the folder that all lie in."""
-    with zipfile.ZipFile(file) as archive:
-        return {name.partition("/")[2] for name in archive.namelist()}
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return {name.partition("/")[2] for name in archive.namelist()}
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+        raise damaged(file, str(error)) from error
 
 
 def _refuse_objects(file: Path) -> None:
     """Refuses what torch would unpickle or load as a library."""
-    try:
-        names = _members(file)
-    except (zipfile.BadZipFile, OSError) as error:
-        raise damaged(file, str(error)) from error
+    names = _members(file)
     if any(name.startswith(COMPILED) for name in names):
         hint = "save the exported program itself: torch.export.save(torch.export.export(net, (images,)), PATH)"
         raise HoldfastError(f"`{file}` holds a compiled library, which is not loaded here", hint=hint)

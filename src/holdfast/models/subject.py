@@ -107,6 +107,13 @@ class Subject:
             (second,) = torch.autograd.grad(margin_of(logits, labels).sum(), images, allow_unused=True)
         return Gradients(first, second, logits.detach())
 
+    def calls_for_one(self, part: str) -> int:
+        """How often one image goes through a part."""
+        alone = Subject(self.classifier, self.images[:1], self.labels[:1], was_training=self.was_training)
+        with watched(alone):
+            alone.logits_of(alone.images)
+        return alone.calls[part]
+
     def is_any(self, *names: str) -> bool:
         """Whether one of these flags was raised already."""
         return not self.flags.isdisjoint(names)

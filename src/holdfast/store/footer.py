@@ -39,8 +39,8 @@ class Footer:
 
     `right`, `in_top5` and `failed` count the rows, so that a board reads no rows; None in older files, `right` also
     where the data has no labels, and `in_top5` where the rows have no ranks. `probe` is what the model answered on
-    probe images, where it is code. `logits` is `all` where every logit was asked for and would not be kept otherwise.
-    `sources`: what changes took from outside.
+    probe images, where it is code, `second_probe` shares of its classes and gradients there. `logits` is `all` where
+    every logit was asked for and would not be kept otherwise. `sources`: what changes took from outside.
     """
 
     key: str
@@ -82,6 +82,7 @@ class Footer:
     probe: tuple[float, ...] = ()
     logits: str = ""
     sources: str = ""
+    second_probe: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, run: Run, card: ModelCard, dataset: DatasetCard, population: int) -> Footer:
@@ -210,6 +211,12 @@ def _texts(record: Any) -> tuple[str, ...]:
     return tuple(record)
 
 
+def _numbers(record: Any) -> tuple[float, ...]:
+    if not isinstance(record, list | tuple) or not all(type(number) in (int, float) for number in record):
+        raise TypeError("a list of numbers is of another kind")
+    return tuple(map(float, record))
+
+
 def _card(record: dict[str, Any]) -> ModelCard:
     return _from_record(ModelCard, record | {"threats": _texts(record.get("threats", ()))})
 
@@ -221,7 +228,8 @@ compounds: dict[str, Callable[[Any], Any]] = {  # fields that JSON gives back as
     "versions": dict,
     "facts": dict,
     "tallies": dict,
-    "probe": tuple,
+    "probe": _numbers,
+    "second_probe": _numbers,
     "flags": lambda record: tuple(_from_record(Flag, flag) for flag in record),
 }
 KINDS: dict[str, tuple[type, ...]] = {

@@ -9,6 +9,7 @@ people write, so no component is imported, and tables and pages need no torch.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import warnings
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.config import Config
 from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse
-from holdfast.core.refs import TELLING, Parsed, digest, parse_ref, split_name
+from holdfast.core.refs import TELLING, Parsed, checked_name, digest, parse_ref, split_name
 from holdfast.core.values import Value, split, value_text
 from holdfast.store.files import Files
 from holdfast.store.footer import Footer
@@ -102,8 +103,10 @@ def stored_names(texts: Iterable[str], known: Mapping[str, str], *, kind: str = 
 
 def _match(text: str, short: str, full: str, kind: str) -> bool | None:
     """Whether a text means the run of this name; None where only the components' defaults could tell."""
-    parts = zip(_parsed(text, kind), _parsed(short, kind), _parsed(full, kind), strict=True)
-    return _all(_part_match(given, shown, bound) for given, shown, bound in parts)
+    given, shown, bound = _parsed(text, kind), _parsed(short, kind), _parsed(full, kind)
+    if len(given) != len(shown) or len(shown) != len(bound):
+        return False  # a footer whose two names of one run do not fit is somebody else's
+    return _all(_part_match(*parts) for parts in zip(given, shown, bound, strict=True))
 
 
 def _part_match(given: Parsed, shown: Parsed, bound: Parsed) -> bool | None:
@@ -187,13 +190,14 @@ class ShownNames:
 def read_names(files: Files, config: Config | None, footers: Callable[[], Iterable[Footer]]) -> ShownNames:
     """The names that a store keeps, and over them those of holdfast.toml. What cannot be read names nothing."""
     refs: dict[str, dict[str, str]] = {kind: {} for kind in KINDS}
-    records = []
-    try:
+    records: list[tuple[str, ...]] = []
+    unreadable = (HoldfastError, OSError, ValueError, TypeError, KeyError, RecursionError)
+    with contextlib.suppress(*unreadable):
         for name in sorted(files.listing(FOLDER, SUFFIX).stamps):
-            record = json.loads(files.read(name))
-            records.append(tuple(str(record[key]) for key in ("since", "kind", "name", "ref")))
-    except (HoldfastError, OSError, ValueError, TypeError, KeyError):
-        records = []
+            with contextlib.suppress(*unreadable):
+                record = json.loads(files.read(name))
+                checked_name(str(record["name"]))
+                records.append(tuple(str(record[key]) for key in ("since", "kind", "name", "ref")))
     for _, kind, name, ref in sorted(records):
         refs.setdefault(kind, {})[ref] = name  # of two names of one ref, the later
     if config is not None and (config.models or config.datasets):

@@ -92,6 +92,12 @@ def alexnet_from(name: str, images: Tensor) -> AlexNet:
     return _loaded(path, path.stat().st_mtime_ns, str(images.device))
 
 
+def weights_words(name: str) -> str:
+    """The file of a network and what it holds, in words."""
+    path = _file_of(name)
+    return f"{path.name}, sha256 {_digest(path)}"
+
+
 def _file_of(name: str) -> Path:
     known = LPIPS_WEIGHTS.get(name)
     if known is None:
@@ -114,7 +120,7 @@ def _file_of(name: str) -> Path:
 def _loaded(path: Path, modified: int, device: str) -> AlexNet:  # noqa: ARG001 - a changed file is loaded again
     state = _features_in(_content(path), path)
     for layout in LAYOUTS:
-        net = AlexNet(layout, label=f"{path.name}, sha256 {_digest(path)}")
+        net = AlexNet(layout, label=weights_words(str(path)))
         if net.convolutions[0].weight.shape == state["convolutions.0.weight"].shape:
             break
     else:
