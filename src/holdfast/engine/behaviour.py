@@ -7,11 +7,8 @@ used again only where the answers now are those of then, up to what another devi
 
 from __future__ import annotations
 
-import sys
-import sysconfig
 import zlib
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,12 +16,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from holdfast.core.component_code import is_installed
 from holdfast.core.errors import HoldfastError
 from holdfast.core.refs import Ref, digest, parse_ref
 from holdfast.core.registry import registry
 from holdfast.core.types import Change, Classifier, Dataset
 from holdfast.engine.device import Width
 from holdfast.engine.order import chosen_samples
+from holdfast.engine.second_probe import gradient_words, second_alike
 from holdfast.engine.shards import on_device
 from holdfast.store.footer import Footer
 
@@ -41,6 +40,7 @@ class KnownBehaviour(NamedTuple):
 
     name: str
     probe: Probe
+    second: Probe = ()
 
 
 def is_code(ref: Ref, weights: str, model: Classifier | None = None) -> bool:
@@ -55,16 +55,7 @@ def is_code(ref: Ref, weights: str, model: Classifier | None = None) -> bool:
     if any(not registry.entry(*one).factory.__module__.startswith("holdfast.") for one in named):
         return True
     modules = {type(part).__module__ for part in model.modules()} if isinstance(model, torch.nn.Module) else ()
-    return not all(map(_is_installed, modules))
-
-
-def _is_installed(module: str) -> bool:
-    """Whether a module came with this package, torch or another one, and stays as it is; others are edited."""
-    if module.partition(".")[0] in ("holdfast", "torch"):
-        return True
-    file = getattr(sys.modules.get(module), "__file__", None)
-    folders = {sysconfig.get_path(name) for name in ("purelib", "platlib")}
-    return file is not None and any(Path(file).is_relative_to(folder) for folder in folders)
+    return not all(map(is_installed, modules))
 
 
 def probe_images(dataset: Dataset, device: torch.device) -> Tensor:
@@ -90,8 +81,8 @@ def behaviour_probe(model: Classifier, images: Tensor) -> Probe:
     with torch.no_grad():
         together = Width(len(images)).recovering(answered, lambda _: None)
         alone = np.concatenate([_projections(model(images[i : i + 1].clone())) for i in (0, len(images) - 1)])
-    moved = np.abs(alone - np.concatenate([together[:1], together[-1:]])).max()
-    tolerance = max(TOLERANCE, SPREAD * float(moved) / _scale(together))
+    moved = np.abs(alone - together[[0, -1]]) / _scales(together)[[0, -1]]
+    tolerance = max(TOLERANCE, SPREAD * float(moved.max()))
     return (min(tolerance, 0.1), *(float(value) for value in together.ravel()))
 
 
@@ -100,18 +91,27 @@ def alike(one: Probe, other: Probe) -> bool:
     shared = min(len(one), len(other))  # versions before 0.3 asked about fewer images, the first of these
     if shared != max(len(one), len(other)) and shared != FORMER:
         return False
-    a, b = np.array(one[1:shared]), np.array(other[1:shared])
-    return bool(np.abs(a - b).max(initial=0.0) <= max(one[0], other[0]) * max(_scale(a), _scale(b)))
+    if shared <= 1:
+        return shared == max(len(one), len(other))
+    blank = (0.0,) * ((1 - shared) % (PROJECTIONS + 1))
+    a, b = (np.array(each[1:shared] + blank).reshape(-1, PROJECTIONS + 1) for each in (one, other))
+    return bool((np.abs(a - b) <= max(one[0], other[0]) * np.maximum(_scales(a), _scales(b))).all())
 
 
-def matching_behaviour(probe: Probe, known: Iterable[KnownBehaviour]) -> str | None:
-    """The name of the known behaviour that a probe belongs to."""
-    return next((one.name for one in known if alike(probe, one.probe)), None)
+def matching_behaviour(probe: Probe, known: Iterable[KnownBehaviour], second: Probe = ()) -> str | None:
+    """The name of the known behaviour that both probes belong to."""
+    images = len(probe) // (PROJECTIONS + 1)
+
+    def fits(one: KnownBehaviour) -> bool:
+        return alike(probe, one.probe) and second_alike(second, one.second, max(probe[0], one.probe[0]), images=images)
+
+    return next((one.name for one in known if fits(one)), None)
 
 
-def behaviour_name(probe: Probe) -> str:
+def behaviour_name(probe: Probe, second: Probe = ()) -> str:
     """A name for a behaviour that nobody has met."""
-    return digest([f"{value:.3g}" for value in probe[1:]])[:12]
+    logits = [f"{value:.3g}" for value in probe[1:]]
+    return digest(logits + gradient_words(second, len(probe) // (PROJECTIONS + 1)))[:12]
 
 
 def known_behaviours(
@@ -121,7 +121,10 @@ def known_behaviours(
     known: dict[str, KnownBehaviour] = {}
     for footer in footers:
         if (footer.model_full, footer.weights, footer.data, footer.answers) == (model, weights, data, label_map):
-            known.setdefault(footer.behaviour, KnownBehaviour(footer.behaviour, footer.probe))
+            one = KnownBehaviour(footer.behaviour, footer.probe, footer.second_probe)
+            if one.second and not known.setdefault(one.name, one).second:
+                known[one.name] = one
+            known.setdefault(one.name, one)
     return list(known.values())
 
 
@@ -133,8 +136,10 @@ def _projections(logits: Tensor) -> NDArray[np.float64]:
     return np.column_stack([values @ signs / np.sqrt(values.shape[1]), values.max(axis=1)])
 
 
-def _scale(values: Sequence[float] | NDArray[np.float64]) -> float:
-    return max(float(np.abs(values).max(initial=0.0)), 1e-12)
+def _scales(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Per image the largest of its numbers, or what is usual: an image with huge logits hides no others."""
+    own: NDArray[np.float64] = np.abs(values).max(axis=1, keepdims=True)
+    return own.clip(min=max(float(np.median(own)), 1e-12))
 
 
 TRIED = 8  # images looked at for one that can be read
@@ -149,32 +154,26 @@ class GradientCheck:
 
     def refuse(self, model: Classifier, dataset: Dataset, changes: Sequence[tuple[Ref, Change]]) -> None:
         """Raises an error where one of the changes needs gradients that the model does not give."""
-        needs = _needing_gradients(changes)
-        if needs is not None and not (model.card.differentiable and self._has_gradients(model, dataset)):
-            raise _no_gradients(model, needs)
 
-    def _has_gradients(self, model: Classifier, dataset: Dataset) -> bool:
-        key = (id(model), dataset.card.size)
-        if key not in self.tried:
-            image = _readable(dataset, self.device)
-            self.tried[key] = image is None or gives_gradients(model, image)
-        return self.tried[key]
+        def has_gradients() -> bool:
+            key = (id(model), dataset.card.size)
+            if key not in self.tried:
+                images = (dataset.images([i]) for i in range(min(TRIED, len(dataset.ids))))
+                image = next((on_device(each.pixels, self.device) for each in images if not each.failed), None)
+                self.tried[key] = image is None or gives_gradients(model, image)
+            return self.tried[key]
 
-
-def refuse_without_gradients(model: Classifier, images: Tensor, changes: Sequence[tuple[Ref, Change]]) -> None:
-    """Raises an error where one of the changes needs gradients and the model gives none at these images."""
-    needs = _needing_gradients(changes)
-    if needs is not None and not (model.card.differentiable and gives_gradients(model, images)):
-        raise _no_gradients(model, needs)
+        refuse_without_gradients(model, changes, has_gradients)
 
 
-def _needing_gradients(changes: Sequence[tuple[Ref, Change]]) -> Ref | None:
-    """The first change that follows gradients."""
-    return next((ref for ref, change in changes if change.cost.backwards), None)
-
-
-def _no_gradients(model: Classifier, needs: Ref) -> HoldfastError:
-    return HoldfastError(
+def refuse_without_gradients(
+    model: Classifier, changes: Sequence[tuple[Ref, Change]], has_gradients: Callable[[], bool]
+) -> None:
+    """Raises an error where one of the changes needs gradients and the model gives none."""
+    needs = next((ref for ref, change in changes if change.cost.backwards), None)
+    if needs is None or (model.card.differentiable and has_gradients()):
+        return
+    raise HoldfastError(
         f"`{model.card.name}` gives no gradients, which `{needs.name}` needs",
         hint="use corruptions and black-box attacks such as `square-linf`, or a model in which nothing (numpy, "
         "detach, no_grad) cuts the way from logits to images, such as `file:`, `python:` with plain torch",
@@ -202,12 +201,3 @@ def _gives_logits(model: Classifier, images: Tensor) -> bool:
     except Exception:  # noqa: BLE001 - other people's code
         return False
     return True
-
-
-def _readable(dataset: Dataset, device: torch.device) -> Tensor | None:
-    """The first image that can be read."""
-    for i in range(min(TRIED, len(dataset.ids))):
-        image = dataset.images([i])
-        if not image.failed:
-            return on_device(image.pixels, device)
-    return None

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.attacks.attack import Attack
+from holdfast.core.component_code import foreign_code
 from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse, NoLabels, unknown
 from holdfast.core.labels import LabelMap, LabelMapChoice, is_labelled
 from holdfast.core.refs import Ref, Run, Scenario
@@ -38,10 +39,12 @@ from holdfast.engine.behaviour import (
 from holdfast.engine.compatible import fits
 from holdfast.engine.fast_versions import FastVersions
 from holdfast.engine.file_contents import Contents
+from holdfast.engine.file_network import network_of_file
 from holdfast.engine.flags import radius_flags
-from holdfast.engine.measure import MeasureSettings
+from holdfast.engine.measure import Measured, MeasureSettings, measure
 from holdfast.engine.order import chosen_samples
-from holdfast.engine.shards import ImageCache, LogitCache, on_device
+from holdfast.engine.second_probe import second_probe
+from holdfast.engine.shards import ImageCache, LogitCache, Shard, on_device
 from holdfast.engine.trials import flags_on
 from holdfast.engine.two_step import LEAST_SAMPLES, TRIED, TwoStepScorer, two_step_scorer
 from holdfast.models import TorchClassifier, load
@@ -107,6 +110,7 @@ class Job:
     logits: LogitCache | None = None
     notes: dict[str, str] = field(default_factory=dict)  # for the footer: how the run was made
     probe: Probe = ()  # what the model answers on probe images, where it is code
+    second: Probe = ()  # shares of its classes and gradients there
 
     @cached_property
     def order(self) -> NDArray[np.int64]:
@@ -123,11 +127,19 @@ class Job:
         facts = {"answers": answers.words} if isinstance(answers, LabelMap) else {}
         if self.run.scenario.dataset.kind == "object":
             facts["data"] = "memory"
-        return replace(footer, command=command(self.run), facts=facts | self.notes, probe=self.probe)
+        return replace(
+            footer, command=command(self.run), facts=facts | self.notes, probe=self.probe, second_probe=self.second
+        )
 
     def setting(self, device: torch.device, scorer: TwoStepScorer | None = None) -> MeasureSettings:
         source, seed = self.run.scenario.dataset, self.run.seed
         return MeasureSettings(self.model, self.dataset, self.changes, seed, device, self.logits, source, scorer)
+
+    def measured(self, ids: Sequence[str], device: torch.device, width: int) -> Measured:
+        """Some samples measured by themselves."""
+        position = {name: i for i, name in enumerate(self.dataset.ids)}
+        index = np.array([position[name] for name in ids], dtype=np.int64)
+        return measure(self.setting(device), Shard(index, self.dataset.images(index.tolist())), width=width)
 
 
 class ModelLoader:
@@ -145,7 +157,7 @@ class ModelLoader:
         `data`: datasets in memory by the key of their ref.
         """
         self.device, self.store, self.note = device, store, note
-        self.behaviours: dict[tuple[str, ...], tuple[str, Probe]] = {}
+        self.behaviours: dict[tuple[str, ...], tuple[str, Probe, Probe]] = {}
         self.files: dict[Path, str] = {}
         self.contents = Contents(store, note)
         self.cards: dict[tuple[str, str], ModelCard] | None = None
@@ -167,7 +179,9 @@ class ModelLoader:
 
     def model(self, options: Ref | Classifier) -> tuple[Ref, Classifier]:
         if not isinstance(options, Ref):
-            return Ref("object", options.card.name, (), 1), _placed(options, self.device)
+            if isinstance(options, torch.nn.Module):
+                options.to(self.device)
+            return Ref("object", options.card.name, (), 1), options
         if self.loaded is None or self.loaded[0] != options:
             self.loaded = None  # let go of the last one before the next takes its memory
             self.mapped.clear()
@@ -206,6 +220,7 @@ class ModelLoader:
         answers, heads = dataset.card.answers, classifier.card.classes
         classifier = self.answering(classifier, dataset)
         data, files = self.contents.of(dataset, scenario.dataset.plain)
+        changes = tuple((part, registry.build(part)) for part in scenario.changes)
         run = Run(
             model=ref,
             scenario=scenario,
@@ -217,20 +232,20 @@ class ModelLoader:
             answers=getattr(classifier, "label_map", ""),
             logits=options.logits if classifier.card.classes > ALL_LOGITS else "",
         )
-        run, probe = self._behaving(run, classifier, dataset)
-        changes = tuple((part, registry.build(part)) for part in scenario.changes)
-        sources = [getattr(change, "source_in_key", "") for _, change in changes]
-        run = replace(run, sources="; ".join(filter(None, sources)))
+        run, probe, second = self._behaving(run, classifier, dataset)
+        network = network_of_file(run, self.store)
+        sources = [*(getattr(change, "source_in_key", "") for _, change in changes), foreign_code(scenario.parts)]
+        run = replace(run, sources="; ".join(filter(None, [*sources, network.in_key])))
         for _, change in changes:
             if isinstance(change, Attack):
                 change.refuse(classifier.card)
         if not isinstance(classifier, RecordedModel):
             self.gradients.refuse(classifier, dataset, changes)
         file = None if not isinstance(model, Ref) else self.weights_file(model)
-        notes = files | ({} if file is None else {WEIGHTS_FILE: file})
+        notes = files | ({} if file is None else {WEIGHTS_FILE: file}) | network.facts
         if isinstance(answers, LabelMapChoice):
             notes["answers"] = answers.of(heads).words
-        return Job(run, classifier, dataset, changes, self.logits, notes, probe)
+        return Job(run, classifier, dataset, changes, self.logits, notes, probe, second)
 
     def weights_file(self, ref: Ref) -> str | None:
         """The digest of the file that holds a model's weights; None where they come otherwise."""
@@ -258,27 +273,25 @@ class ModelLoader:
         card = self.cards.get((ref.full, file))
         return None if card is None else RecordedModel(card)
 
-    def _behaving(self, run: Run, model: Classifier, dataset: Dataset) -> tuple[Run, Probe]:
+    def _behaving(self, run: Run, model: Classifier, dataset: Dataset) -> tuple[Run, Probe, Probe]:
         """The run under the name of the model's behaviour, where it can change without its weights."""
         if not is_code(run.model, run.weights, None if isinstance(model, RecordedModel) else model):
-            return run, ()
-        key = (str(id(model)), run.weights, run.data, run.scenario.dataset.key, run.answers)
+            return run, (), ()
+        key = (run.model.key, str(id(model)), run.weights, run.data, run.scenario.dataset.key, run.answers)
         if key not in self.behaviours:
-            probe = behaviour_probe(model, probe_images(dataset, self.device))
-            known = (
-                []
-                if self.store is None
-                else known_behaviours(self.store.footers().values(), run.model.full, run.weights, run.data, run.answers)
-            )
-            name = matching_behaviour(probe, known)
+            images = probe_images(dataset, self.device)
+            probe, second = behaviour_probe(model, images), second_probe(model, images)
+            footers = () if self.store is None else self.store.footers().values()
+            known = known_behaviours(footers, run.model.full, run.weights, run.data, run.answers)
+            name = matching_behaviour(probe, known, second)
             if name is None and known:
                 self.note(
                     f"`{run.model}` answers otherwise than when its rows on `{run.scenario.dataset}` were made: "
                     "it is measured as another run, and those rows stay"
                 )
-            self.behaviours[key] = name or behaviour_name(probe), probe
-        name, probe = self.behaviours[key]
-        return replace(run, behaviour=name), probe
+            self.behaviours[key] = name or behaviour_name(probe, second), probe, second
+        name, probe, second = self.behaviours[key]
+        return replace(run, behaviour=name), probe, second
 
     def make_fast(self, job: Job, speed: Speed, width: int, note: Callable[[str], None]) -> None:
         """Gives the model of a job that follows gradients on a GPU its fast version, where it has one to trust."""
@@ -324,12 +337,6 @@ def _refuse_without_labels(scenario: Scenario, options: RunOptions) -> None:
         raise NoLabels(
             f"--precision is of an accuracy, and `{scenario.dataset}` has no labels", hint="say how many: --samples"
         )
-
-
-def _placed(model: Classifier, device: torch.device) -> Classifier:
-    if isinstance(model, torch.nn.Module):
-        model.to(device)
-    return model
 
 
 def read_models(models: Sequence[str | Ref | Classifier]) -> list[Ref | Classifier]:
@@ -382,13 +389,8 @@ def resized_side(model: ModelCard, dataset: DatasetCard) -> int | None:
 
 def command(run: Run) -> str:
     """The one command that makes these rows again."""
+    precision = None if run.precision is None else number_text(run.precision)
+    choices = {"seed": run.seed or None, "samples": run.samples, "precision": precision, "logits": run.logits or None}
     words = ["holdfast", "evaluate", run.model.plain, "--scenario", run.scenario.plain]
-    if run.seed:
-        words += ["--seed", str(run.seed)]
-    if run.samples is not None:
-        words += ["--samples", str(run.samples)]
-    if run.precision is not None:
-        words += ["--precision", number_text(run.precision)]
-    if run.logits:
-        words += ["--logits", run.logits]
+    words += [word for name, value in choices.items() if value is not None for word in (f"--{name}", str(value))]
     return shlex.join(words)

@@ -12,7 +12,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,14 +26,16 @@ from holdfast.core.registry import registry
 from holdfast.core.types import Batch
 from holdfast.engine.device import is_out_of_memory
 from holdfast.engine.jobs import Job
-from holdfast.engine.measure import MeasureSettings, measure
-from holdfast.engine.shards import Shard
+from holdfast.engine.measure import final_logits
 from holdfast.models.gradient_probes import PASSES_TO_COMPARE, rises_as_gradients_say
+from holdfast.models.subject import margin_of
 from holdfast.store import Rows
 
 MOST, FEWEST = 16, 4  # survivors; fewer tell nothing
 QUERIES, LEAST_QUERIES = 100, 30
 SHARE = 0.05  # of the passes that the run itself may take, for queries
+IN_BATCH, MOST_IN_BATCH = 8, 128  # survivors alone among themselves, and in a batch such as the run's
+MOVED = 0.05  # of the length of a gradient: what other batches may change of it
 UNBOUNDED = "pgd-linf:radius=0.5,steps=20"
 HALVINGS = 5  # of the way to the boundary, to find it
 BEFORE = 0.9  # of that way: where gradients are compared
@@ -65,15 +66,16 @@ def probed(
     planned = len(order) * (attack.cost.forwards + attack.cost.backwards)
     queries = max(LEAST_QUERIES, min(QUERIES, int(SHARE * planned / len(chosen))))
     try:
-        return _looked(_Look(job, chosen, device, width), reach_of(attack), queries)
+        look = _Look(job, chosen, device, width)
+        return _looked(look, reach_of(attack), queries, min(width, len(order), MOST_IN_BATCH))
     except Exception as error:
         if is_out_of_memory(error):
             raise
         return {"probe: failed": 1}
 
 
-def _looked(look: _Look, reach: Reach | None, queries: int) -> dict[str, int]:
-    tallies = look.unbounded()
+def _looked(look: _Look, reach: Reach | None, queries: int, together: int) -> dict[str, int]:
+    tallies = look.unbounded() | look.in_batches(together)
     if reach is not None:
         tallies |= look.clean() | look.queries(reach, queries)
     return tallies | {"probe: passes": look.passes}
@@ -98,10 +100,8 @@ def reach_of(attack: Attack) -> Reach | None:
 
 def _survivors(job: Job, pieces: Sequence[Rows], order: Sequence[str]) -> list[str]:
     """Some samples that were right after the attack: those whose keys come first."""
-    answers: dict[str, bool] = {}
-    for rows in pieces:
-        for name, good in zip(rows.ids, rows.correct.tolist(), strict=True):
-            answers.setdefault(name, good)
+    inverse = reversed(pieces)  # the first piece that holds a sample counts
+    answers = {name: good for rows in inverse for name, good in zip(rows.ids, rows.correct.tolist(), strict=True)}
     right = [name for name in order if answers.get(name, False)]
     if not right:
         return []
@@ -113,10 +113,7 @@ class _Look:
     """Some survivors, as the attack met them."""
 
     def __init__(self, job: Job, chosen: list[str], device: torch.device, width: int) -> None:
-        positions = {name: i for i, name in enumerate(job.dataset.ids)}
-        index = np.array([positions[name] for name in chosen], dtype=np.int64)
-        setting: MeasureSettings = replace(job.setting(device), changes=job.changes[:-1], logit_cache=None)
-        before = measure(setting, Shard(index, job.dataset.images(index.tolist())), width=width)
+        before = replace(job, changes=job.changes[:-1], logits=None).measured(chosen, device, width)
         self.model, self.width = job.model, width
         labels = torch.from_numpy(before.labels).to(device)
         self.batch = Batch(before.after, labels, tuple(chosen))
@@ -151,19 +148,37 @@ class _Look:
             self.passes += len(part) * (HALVINGS + PASSES_TO_COMPARE)
         return {"probe: gradients compared": len(rows), "probe: gradients false": len(rows) - true}
 
+    def in_batches(self, together: int) -> dict[str, int]:
+        """Whose gradient is another in a batch as long as the run's, filled up with the survivors again."""
+        few = min(IN_BATCH, len(self.batch))
+        if together <= len(self.batch):
+            return {}
+        index = torch.arange(together, device=self.batch.images.device) % len(self.batch)
+        alone, among = (self._gradients(rows)[:few].flatten(1) for rows in (index[:few], index))
+        length = torch.maximum(alone.norm(dim=1), among.norm(dim=1)).clamp_min(1e-30)
+        moved = int(((alone - among).norm(dim=1) > MOVED * length).sum())
+        self.passes += 2 * (few + together)
+        return {"probe: gradients in batches": few, "probe: gradients others in batches": moved}
+
+    def _gradients(self, rows: Tensor) -> Tensor:
+        """Those of the margins, all in one batch."""
+        leaf = self.batch.images[rows].clone().requires_grad_()
+        with torch.enable_grad():
+            margins = margin_of(self.model(leaf).float(), self.batch.labels[rows])
+            (gradient,) = torch.autograd.grad(margins.sum(), leaf)
+        return gradient.nan_to_num(0.0)
+
     def queries(self, reach: Reach, queries: int) -> dict[str, int]:
         """Who is broken by a short search inside the radius, and not by strong gradient attacks inside it."""
         everyone = torch.arange(len(self.batch))
         radius = f"radius={reach.radius!r}"
-        by_queries = self._broken(f"square-{reach.norm}:{radius},queries={queries},rescale=true", everyone)
+        _, by_queries = self._attacked(f"square-{reach.norm}:{radius},queries={queries},rescale=true", everyone)
         alone = everyone[(by_queries & ~self.wrong).cpu()]
         for ref in STRONG:
             if len(alone):
-                alone = alone[~self._broken(f"{ref.format(norm=reach.norm)},{radius}", alone).cpu()]
+                _, broken = self._attacked(f"{ref.format(norm=reach.norm)},{radius}", alone)
+                alone = alone[~broken.cpu()]
         return {"probe: survivors asked": len(everyone), "probe: broken by queries alone": len(alone)}
-
-    def _broken(self, ref: str, rows: Tensor) -> Tensor:
-        return self._attacked(ref, rows)[1]
 
     def _attacked(self, ref: str, rows: Tensor) -> tuple[Tensor, Tensor]:
         """What an attack makes of these samples, and who is wrong on that, scored as a run scores it."""
@@ -172,7 +187,4 @@ class _Look:
         attack: Attack = registry.build(registry.bind("attack", ref))
         result = attack(self.model, part, self.noise.take(rows).scope(ref), width=self.width)
         self.passes += int(result.forwards.sum() + result.backwards.sum()) + len(part)
-        with torch.no_grad():
-            each = parts_of(torch.arange(len(part), device=rows.device), self.width)
-            wrong = [is_wrong(self.model(result.images[some]), part.labels[some]) for some in each]
-        return result.images, torch.cat(wrong)
+        return result.images, is_wrong(final_logits(self.model, result.images, self.width), part.labels)

@@ -11,6 +11,13 @@ from typing import Any
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.types import ModelCard
 
+LARGEST = 2**63 - 1
+KINDS: dict[str, tuple[type, ...]] = {  # of the fields of a card that are no text
+    **dict.fromkeys(("classes", "channels", "parameters"), (int,)),
+    **dict.fromkeys(("size", "resize"), (int, type(None))),
+    "threats": (tuple,),
+    "differentiable": (bool,),
+}
 MOST_HEADER = 100_000_000  # bytes, the limit of the format itself
 
 
@@ -26,18 +33,28 @@ class SavedModel:
 
 def read_card(path: str | Path) -> SavedModel | None:
     """What a model file says about itself; None for plain weights."""
-    text = read_header(path).get("card")
-    if text is None:
+    if (text := read_header(path).get("card")) is None:
         return None
     try:
         fields = json.loads(text)
         given = {name: fields[name] for name in ModelCard.__dataclass_fields__ if name in fields}
         given = {"name": Path(path).stem, "source": "", **given, "threats": tuple(given.get("threats", ()))}
+        _check_kinds(given | {"architecture": fields["architecture"]})
         return SavedModel(ModelCard(**given), fields["architecture"], _numbers(fields, "mean"), _numbers(fields, "std"))
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise HoldfastError(
             f"the card in `{path}` cannot be read: {error!r}", hint="write the file with models.save_model"
         ) from error
+
+
+def _check_kinds(given: dict[str, Any]) -> None:
+    """Whether every field of a card holds what it should."""
+    for name, value in given.items():
+        kinds = KINDS.get(name, (str,))
+        if type(value) not in kinds or (type(value) is int and not 0 <= value <= LARGEST):
+            raise TypeError(f"`{name}` is of another kind")
+    if not all(isinstance(threat, str) for threat in given["threats"]):
+        raise TypeError("`threats` are texts")
 
 
 def read_header(path: str | Path) -> dict[str, str]:

@@ -39,8 +39,8 @@ class Footer:
 
     `right`, `in_top5` and `failed` count the rows, so that a board reads no rows; None in older files, `right` also
     where the data has no labels, and `in_top5` where the rows have no ranks. `probe` is what the model answered on
-    probe images, where it is code. `logits` is `all` where every logit was asked for and would not be kept otherwise.
-    `sources`: what changes took from outside.
+    probe images, where it is code, `second_probe` shares of its classes and gradients there. `logits` is `all` where
+    every logit was asked for and would not be kept otherwise. `sources`: what changes took from outside.
     """
 
     key: str
@@ -82,6 +82,7 @@ class Footer:
     probe: tuple[float, ...] = ()
     logits: str = ""
     sources: str = ""
+    second_probe: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, run: Run, card: ModelCard, dataset: DatasetCard, population: int) -> Footer:
@@ -165,7 +166,7 @@ class Footer:
                 raise OtherFormat(problem, hint=HINT)
             made = {name: make(record[name]) for name, make in compounds.items() if name in record}
             footer = _from_record(cls, record | made)
-            _check_text(record)
+            json.dumps(record, ensure_ascii=False).encode()  # half of a surrogate pair: no table could hold it
             _check_counts(footer)
         except (TypeError, ValueError, AttributeError, RecursionError) as error:
             raise OtherFormat(f"a footer that this installation cannot read: {error}", hint=HINT) from error
@@ -198,11 +199,6 @@ def _plain_fields(kind: Any) -> dict[str, tuple[type, ...]]:
     return {name: tuple(kind for word in types for kind in KINDS[word]) for name, types in plain.items()}
 
 
-def _check_text(record: object) -> None:
-    """Half of a surrogate pair is no text: nothing could print it, nor a table hold it."""
-    json.dumps(record, ensure_ascii=False).encode()
-
-
 def _check_counts(footer: Footer) -> None:
     for name in ("right", "in_top5", "failed"):
         if not 0 <= (getattr(footer, name) or 0) <= footer.n:
@@ -213,6 +209,12 @@ def _texts(record: Any) -> tuple[str, ...]:
     if not isinstance(record, list | tuple) or not all(isinstance(text, str) for text in record):
         raise TypeError("a list of texts is of another kind")
     return tuple(record)
+
+
+def _numbers(record: Any) -> tuple[float, ...]:
+    if not isinstance(record, list | tuple) or not all(type(number) in (int, float) for number in record):
+        raise TypeError("a list of numbers is of another kind")
+    return tuple(map(float, record))
 
 
 def _card(record: dict[str, Any]) -> ModelCard:
@@ -226,7 +228,8 @@ compounds: dict[str, Callable[[Any], Any]] = {  # fields that JSON gives back as
     "versions": dict,
     "facts": dict,
     "tallies": dict,
-    "probe": tuple,
+    "probe": _numbers,
+    "second_probe": _numbers,
     "flags": lambda record: tuple(_from_record(Flag, flag) for flag in record),
 }
 KINDS: dict[str, tuple[type, ...]] = {

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-import pyarrow as pa
 
 from holdfast.store import galleries, index
 from holdfast.store.decoding import SUFFIX
 from holdfast.store.files import Damaged, Unusable
 from holdfast.store.footer import Footer
-from holdfast.store.parquet_bytes import parquet_table
+from holdfast.store.parquet_bytes import NOT_PARQUET, parquet_table
 from holdfast.store.scores import FOLDER as SCORES
 
 if TYPE_CHECKING:
@@ -42,15 +40,17 @@ def file_checks(store: Store) -> list[FileCheck]:
     footers: dict[str, Footer] = {}
     first = _index(store)  # before anything here writes the index anew
     checks = [
-        *_each(store, "rows", lambda name: _rows(store, name, footers)),
-        *_each(store, "parts", lambda name: _rows(store, name, footers)),
-        *_each(store, galleries.FOLDER, lambda name: _gallery(store, name)),
-        *_each(store, SCORES, lambda name: _scores(store, name)),
+        *_each(store, "rows", footers, lambda name: _rows(store, name, footers)),
+        *_each(store, "parts", footers, lambda name: _rows(store, name, footers)),
+        *_each(store, galleries.FOLDER, footers, lambda name: _gallery(store, name)),
+        *_each(store, SCORES, footers, lambda name: _scores(store, name)),
     ]
     return [check for check in (first, *checks, _entries(store, footers)) if check is not None]
 
 
-def _each(store: Store, folder: str, check: Callable[[str], FileCheck]) -> Iterator[FileCheck]:
+def _each(
+    store: Store, folder: str, sound: Mapping[str, Footer], check: Callable[[str], FileCheck]
+) -> Iterator[FileCheck]:
     listed = store.files.listing(folder, SUFFIX)
     for name, why in listed.odd.items():
         yield FileCheck(name, f"cannot read {name}: {why}")
@@ -60,8 +60,10 @@ def _each(store: Store, folder: str, check: Callable[[str], FileCheck]) -> Itera
         except FileNotFoundError:
             continue
         except Unusable as error:
-            if name in error.problem:  # else it is a problem of the run's rows, which have a check of their own
+            if name in error.problem:
                 yield _unusable(name, error)
+            elif any(rows in error.problem for rows in sound):  # else the rows of the run have a check that says so
+                yield FileCheck(name, f"{name} could not be compared with its rows: {error.problem}")
 
 
 def _rows(store: Store, name: str, footers: dict[str, Footer]) -> FileCheck:
@@ -121,7 +123,7 @@ def _unsealed(data: bytes) -> dict[str, index.IndexEntry]:
         table = parquet_table(data)
         names = table.column("name").to_pylist()
         return {name: index.IndexEntry("", footer) for name, footer in zip(names, index.footers_in(table), strict=True)}
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError):
+    except NOT_PARQUET:
         return {}  # of another version: no reader takes anything from it
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from fashion import attacked, batch, model
@@ -17,6 +19,7 @@ from holdfast.attacks.success import is_within, is_wrong
 from holdfast.attacks.threat import Scene, scene_of
 from holdfast.core.errors import Misuse
 from holdfast.core.noise import Noise
+from holdfast.core.registry import registry
 from holdfast.core.types import Batch
 
 RADIUS = 0.4
@@ -220,6 +223,17 @@ def test_passes_of_another_network_are_told_apart(tmp_path) -> None:
     assert changed.facts["lpips network"].startswith("judge.pt, sha256 ")
     far = distance(network_for(str(tmp_path / "judge.pt"), model(), some.images), some.images, changed.images)
     torch.testing.assert_close(far, changed.size, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("change", ["ppgd:network={}", "worst-of:attacks=[(fgsm),(ppgd:network={})]"])
+def test_the_file_of_a_network_is_part_of_the_run(change: str, tmp_path: Path) -> None:
+    file = tmp_path / "judge.pt"
+    file.write_bytes(b"weights")
+    first, again = (registry.build(registry.bind_change(change.format(file))).source_in_key for _ in range(2))
+    assert first == again != ""
+    file.write_bytes(b"others!")
+    assert registry.build(registry.bind_change(change.format(file))).source_in_key != first
+    assert registry.build(registry.bind_change("ppgd")).source_in_key == ""
 
 
 def test_numbers_that_mean_nothing_are_refused() -> None:

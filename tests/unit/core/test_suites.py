@@ -281,3 +281,13 @@ def test_suites_that_extend_each_other_are_told(tmp_path: Path) -> None:
     (tmp_path / "other.toml").write_text('extends = "one.toml"\ntitle = "other"')
     with pytest.raises(HoldfastError, match="and so on"):
         load_suite(str(tmp_path / "one.toml"))
+
+
+@pytest.mark.parametrize("value", ["3", "true", "'a'", "{x = 1}", "[1]"])
+def test_a_column_of_what_is_no_list_is_refused(value: str, tmp_path: Path) -> None:
+    file = tmp_path / "odd.toml"
+    file.write_text(
+        f"title = 'x'\ndescription = 'y'\nscenarios = ['fashion-mnist-2k']\n[[board]]\nname = 'a'\nof = {value}\n"
+    )
+    with pytest.raises(HoldfastError):
+        load_suite(str(file))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from torch import Tensor, nn
 from holdfast.core.labels import merged
 from holdfast.engine.behaviour import alike, behaviour_probe, known_behaviours
 from holdfast.engine.evaluate import Outcome, evaluate
+from holdfast.engine.second_probe import gradient_words, second_alike, second_probe
 from holdfast.engine.watch import Watcher
 from holdfast.models import load, wrap
 from holdfast.models.label_mapped import with_label_map
@@ -230,3 +233,93 @@ def test_a_probe_of_fewer_images_is_compared_as_far_as_it_goes() -> None:
     assert alike(whole, former)
     assert not alike(whole, (*former[:-1], former[-1] + 9))
     assert not alike(whole, whole[:20])
+
+
+class Altered(nn.Module):
+    """The images through one function and the logits through another."""
+
+    def __init__(self, before: Callable[[Tensor], Tensor], after: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.net, self.before, self.after = net(), before, after
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.after(images, self.net(self.before(images)))
+
+
+class Backwards(torch.autograd.Function):
+    """The images, with a gradient times a factor."""
+
+    @staticmethod
+    def forward(ctx: Any, images: Tensor, factor: float) -> Tensor:
+        ctx.factor = factor
+        return images.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        return gradients[0] * ctx.factor, None
+
+
+@pytest.mark.parametrize("factor", [0.0, -1.0, float("nan")])
+def test_a_gradient_that_was_mended_makes_another_run(factor: float, store: Store) -> None:
+    def made(factor: float) -> object:
+        whole = Altered(lambda images: Backwards.apply(images, factor), lambda _, logits: logits)
+        return wrap(whole, name="mine", classes=10, channels=1)
+
+    scenario = f"{DATA}+pgd-linf:radius=16/255,steps=5"
+    masked = run(made(factor), store, scenario=scenario)
+    assert not run(made(factor), store, scenario=scenario).fresh
+    mended = run(made(1.0), store, scenario=scenario)
+    assert mended.fresh
+    assert mended.rows.correct.mean() < 0.1 < 0.5 < masked.rows.correct.mean()  # type: ignore[union-attr]
+    assert not run(made(1.0), store, scenario=scenario).fresh
+    assert not run(made(factor), store, scenario=scenario).fresh
+
+
+def _exploding(images: Tensor, logits: Tensor) -> Tensor:
+    has_black = (images == 0).flatten(1).any(1)
+    return torch.where(has_black[:, None], logits, 1e7 * logits.abs())
+
+
+def _infinite(images: Tensor, logits: Tensor) -> Tensor:
+    has_black = (images == 0).flatten(1).any(1)
+    return torch.where(has_black[:, None], logits, torch.inf)
+
+
+def _without_last(value: float) -> Callable[[Tensor, Tensor], Tensor]:
+    return lambda _, logits: torch.cat([logits[:, :9], torch.full_like(logits[:, :1], value)], 1)
+
+
+HUGE = {
+    "noise explodes": _exploding,
+    "noise is infinite": _infinite,
+    "a class switched off": _without_last(-1e9),
+    "a class at minus infinity": _without_last(-torch.inf),
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_huge_logits_hide_no_other_behaviour(name: str, store: Store) -> None:
+    def made(sign: float) -> object:
+        whole = Altered(lambda images: images, lambda images, logits: HUGE[name](images, sign * logits))
+        return wrap(whole, name="mine", classes=10, channels=1)
+
+    assert run(made(1.0), store).fresh
+    assert not run(made(1.0), store).fresh
+    assert run(made(-1.0), store).fresh
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", ["fashion-standard", "fashion-at-linf"])
+def test_a_second_probe_is_the_same_however_it_is_computed(name: str, threads: int) -> None:
+    model, images = load(name), torch.rand(40, 1, 28, 28)
+    before = torch.get_num_threads()
+    whole = second_probe(model, images)
+    try:
+        torch.set_num_threads(threads)
+        noisy = second_probe(model, images * (1 + 1e-6))
+    finally:
+        torch.set_num_threads(before)
+    assert second_alike(whole, noisy, 2e-4, images=40)
+    assert gradient_words(whole, 40) == gradient_words(noisy, 40)
+    assert second_alike(whole, (), 2e-4, images=40), "rows from before have none"
+    assert not second_alike(whole, whole[:-3], 2e-4, images=40)

@@ -39,9 +39,9 @@ from holdfast.engine.jobs import Job, ModelLoader, RunOptions
 from holdfast.engine.ledger import Ledger, marks
 from holdfast.engine.measure import measure
 from holdfast.engine.order import stratified_order
-from holdfast.engine.pieces import needed
 from holdfast.engine.precision import Reference, References, Trial, references, tried, worth_seconds
 from holdfast.engine.shards import ImageCache, Shard, on_device, out_of_range, shards_ahead
+from holdfast.engine.stored_rows import needed
 from holdfast.engine.watch import Watcher
 from holdfast.models import TorchClassifier, wrap
 from holdfast.store import Footer, Rows, Store
@@ -515,7 +515,9 @@ def test_a_probe_is_of_differences_of_logits_with_a_tolerance_by_what_batches_ch
         moved_logits = logits + np.array([[alone, -alone, 0.0]])
         moved = np.array(behaviour_probe(Answering(moved_logits), images)[1:]).reshape(4, 4) - table  # type: ignore[arg-type]
         found = behaviour_probe(Answering(logits, alone), images)[0]  # type: ignore[arg-type]
-        assert found == pytest.approx(min(0.1, 10 * np.abs(moved[[0, 3]]).max() / np.abs(table).max()))
+        largest = np.abs(table).max(1)
+        unit = np.maximum(largest, np.median(largest))
+        assert found == pytest.approx(min(0.1, 10 * (np.abs(moved).max(1) / unit)[[0, 3]].max()))
 
 
 def test_a_known_behaviour_is_of_the_same_model_weights_data_and_labels(footer_for: Callable[..., Footer]) -> None:
@@ -527,6 +529,9 @@ def test_a_known_behaviour_is_of_the_same_model_weights_data_and_labels(footer_f
     assert [(one.name, one.probe) for one in known] == [("b1", (0.1, 1.0)), ("b2", (0.1, 9.0))]
     assert matching_behaviour((0.1, 9.1), known) == "b2"
     assert matching_behaviour((0.1, 4.0), known) is None
+    detailed = footer_for("m", behaviour="b1", probe=(0.1, 1.0), second_probe=(1.0, 2.0, 3.0), key="k4")
+    known = known_behaviours([same, detailed], "m", "w", "d", same.answers)
+    assert [one.second for one in known] == [(1.0, 2.0, 3.0)], "the rows that say more"
 
 
 def test_gradients_are_given_where_they_reach_the_images() -> None:

@@ -163,3 +163,21 @@ def test_a_module_edited_after_its_import_is_warned_of(tmp_path: Path, monkeypat
         load(ref)
     importlib.reload(sys.modules["edited_model"])
     load(ref)
+
+
+def test_a_file_whose_card_names_another_network_makes_another_run(store: Store, tmp_path: Path) -> None:
+    from holdfast.core.types import ModelCard
+    from holdfast.models import save_model
+
+    torch.manual_seed(0)
+    refs = {heads: f"vit-tiny:width=24,depth=2,heads={heads}" for heads in (2, 3)}
+    net, path = architecture(refs[2]).net, tmp_path / "net.safetensors"
+    card = ModelCard(name="net", source="", classes=10, channels=3, size=32)
+    data = f"folder:{bitmaps(tmp_path / 'birds', 0)}"
+    logits = []
+    for heads in (2, 2, 3, 3, 2):
+        save_model(path, net, card, architecture=refs[heads])
+        outcome = run(f"file:{path}", data, store)
+        logits.append((outcome.fresh, outcome.rows.digest))  # type: ignore[union-attr]
+    assert [fresh for fresh, _ in logits] == [True, False, True, False, False]
+    assert logits[0][1] == logits[4][1] != logits[2][1] == logits[3][1]

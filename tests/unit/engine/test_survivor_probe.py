@@ -35,6 +35,9 @@ class Hides(nn.Module):
             images = images.flip(2)
         elif self.how == "reversed":
             images = images.detach() * 2 - images
+        elif self.how == "detached in batches over 24" and len(images) > 24:
+            logits = self.net(images)
+            return logits.detach() + 1e-4 * self.net(images.flip(2))  # type: ignore[no-any-return]
         elif self.how == "reversed near the boundary":
             top = self.net(images).detach().topk(2, dim=1).values
             near = (top[:, 0] - top[:, 1] < 1.5)[:, None, None, None]
@@ -146,7 +149,7 @@ def test_a_look_that_fails_leaves_the_run_as_it_is(tmp_path: Path, monkeypatch: 
     def fails(*_: object) -> dict[str, int]:
         raise ValueError("out of cheese")
 
-    monkeypatch.setattr("holdfast.engine.survivor_probe._looked", fails)
+    monkeypatch.setattr("holdfast.engine.survivor_probe._Look.unbounded", fails)
     rows = run(load("fashion-at-linf", device="cpu"), tmp_path)
     assert rows.footer.tallies["probe: failed"] == 1
     assert len(rows) == 60
@@ -181,3 +184,13 @@ def test_what_was_attacked_after_a_corruption_is_looked_at_after_it(tmp_path: Pa
     rows = run(load("fashion-at-linf", device="cpu"), tmp_path, scenario=scenario)
     assert rows.footer.flags == ()
     assert rows.footer.tallies["probe: clean images now wrong"] == 0
+
+
+def test_gradients_that_are_others_in_long_batches_are_found(tmp_path: Path) -> None:
+    """Seen: 66 % without a flag where the truth is 0: checks and looks ask about few images at once."""
+    rows = run(model("detached in batches over 24"), tmp_path / "broken")
+    assert rows.correct.mean() > 0.3
+    assert "batch-dependent" in {flag.name for flag in rows.footer.flags}
+    honest = run(model("as it is"), tmp_path / "honest", scenario="fashion-mnist-2k+pgd-linf:radius=2/255,steps=10")
+    assert honest.footer.tallies["probe: gradients in batches"] == 8
+    assert honest.footer.tallies["probe: gradients others in batches"] == 0

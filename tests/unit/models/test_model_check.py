@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from holdfast.core.registry import registry
 from holdfast.core.types import Flag, ModelCard
-from holdfast.models import TorchClassifier, check, prepared, weights_digest
+from holdfast.models import TorchClassifier, check, load, prepared, weights_digest, wrap
 from holdfast.models.check import MOST_IMAGES, PROBES
 from holdfast.models.subject import NOISY
 
@@ -353,3 +354,40 @@ def test_honest_precision_of_any_kind_raises_no_flag(dtype: torch.dtype, images:
         optimiser.step()
     model = Around(net.to(dtype), lambda inner, x: inner(x.to(dtype)).float())
     assert check(classifier_of(model), images, labels) == ()
+
+
+class PerImage(nn.Module):
+    """A network that takes images one by one, as some are written."""
+
+    def __init__(self, net: nn.Module, times: int = 1) -> None:
+        super().__init__()
+        self.net, self.times = net, times
+
+    def forward(self, images: Tensor) -> Tensor:
+        return torch.cat([sum(self.net(image[None]) for _ in range(self.times)) for image in images])
+
+
+def test_images_taken_one_by_one_are_no_optimisation(images: Tensor, labels: Tensor, brightest: nn.Module) -> None:
+    many = images.repeat(4, 1, 1, 1)[:16], labels.repeat(4)[:16]
+    model = classifier_of(PerImage(brightest))
+    assert "optimisation-loop" not in {flag.name for flag in check(model, *many)}
+    model = classifier_of(PerImage(brightest, times=8))
+    assert "optimisation-loop" in {flag.name for flag in check(model, *many)}
+
+
+class Moved(nn.Module):
+    """Logits that have a large number in common."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.net(images) + 3e3
+
+
+def test_what_all_logits_have_in_common_makes_no_gradient_false() -> None:
+    data = registry.build(registry.bind("dataset", "fashion-mnist-2k"))
+    some = data.images(range(16)).pixels.float() / 255
+    model = wrap(Moved(load("fashion-standard").net).eval(), name="moved", classes=10, channels=1)
+    assert {flag.name for flag in check(model, some, torch.from_numpy(data.labels[:16]))} == set()

@@ -154,3 +154,13 @@ def test_a_program_that_takes_no_images_is_refused(tmp_path: Path) -> None:
     torch.export.save(torch.export.export(nn.Linear(4, 2), (torch.rand(3, 4),)), tmp_path / "linear.pt2")
     with pytest.raises(HoldfastError, match="not images"):
         load(f"pt2:{tmp_path}/linear.pt2")
+
+
+@pytest.mark.parametrize("kind", ["pt2", "torchscript"])
+def test_an_archive_with_a_damaged_directory_is_named(kind: str, program: Path, script: Path, tmp_path: Path) -> None:
+    data = bytearray((program if kind == "pt2" else script).read_bytes())
+    at = data.rindex(b"PK\x01\x02")
+    data[at : at + 4] = b"XX\x01\x02"
+    (tmp_path / "broken.pt2").write_bytes(data)
+    with pytest.raises(HoldfastError, match="damaged"):
+        load(f"{kind}:{tmp_path / 'broken.pt2'}")

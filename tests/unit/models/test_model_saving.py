@@ -188,3 +188,26 @@ def test_every_bundled_model_loads_and_classifies() -> None:
         size = model.card.size or 32
         logits = model(torch.full((1, model.card.channels, size, size), 0.5))
         assert logits.shape == (1, model.card.classes)
+
+
+ODD_FIELDS = [
+    ("architecture", {"a": 1}),
+    ("classes", "ten"),
+    ("classes", -1),
+    ("size", [32]),
+    ("threats", [1]),
+    ("name", None),
+]
+
+
+@pytest.mark.parametrize(("field", "value"), [*ODD_FIELDS, ("channels", 1 << 70), ("differentiable", "no")])
+def test_a_card_with_a_field_of_another_kind_is_refused(field: str, value: object, saved: Path) -> None:
+    content = saved.read_bytes()
+    (length,) = struct.unpack("<Q", content[:8])
+    header = json.loads(content[8 : 8 + length])
+    card = json.loads(header["__metadata__"]["card"]) | {field: value}
+    header["__metadata__"]["card"] = json.dumps(card)
+    text = json.dumps(header).encode()
+    saved.write_bytes(struct.pack("<Q", len(text)) + text + content[8 + length :])
+    with pytest.raises(HoldfastError, match="cannot be read"):
+        load(f"file:{saved}")

@@ -19,6 +19,7 @@ from PIL import Image
 
 from holdfast.metrics.summary import lines
 from holdfast.store import Footer, Rows, Store
+from holdfast.store.files import CannotRead
 from holdfast.store.galleries import Picture, gallery_to_parquet, is_png
 from holdfast.store.index import index_from_bytes, index_to_bytes
 from holdfast.store.published import published
@@ -320,3 +321,16 @@ def test_scores_under_another_name_are_left_aside(store: Store, tmp_path: Path) 
     with pytest.warns(match="copy"):
         assert len(store.scores("multirobustbench")) == 1
     assert list(problems(store)) == ["scores/multirobustbench.copy.parquet"]
+
+
+def test_a_gallery_whose_rows_turn_unreadable_meanwhile_is_not_passed_over(
+    pictured: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(key: str) -> Rows:
+        raise CannotRead(f"cannot read rows/{key}.parquet: Input/output error")
+
+    monkeypatch.setattr(pictured, "read_if_there", unreadable)
+    found = {check.name: check for check in pictured.verify()}[GALLERY]
+    assert found.problem is not None
+    assert "could not be compared" in found.problem
+    assert not found.is_damaged

@@ -123,3 +123,8 @@ def test_a_model_is_found_in_any_spelling() -> None:
     assert stored_names([text], known, kind="model") == {text: "python:mine:make,classes=10"}
     other = "python:mine:other,classes=10"
     assert stored_names([other], known, kind="model") == {other: other}
+
+
+def test_a_full_name_of_other_length_than_the_short_one_names_nothing() -> None:
+    known = {"fashion-mnist-2k+fog:severity=3": "fashion-mnist-2k", "fashion-mnist-2k": "((("}
+    assert stored_names(["fashion-mnist-2k+fog"], known) == {"fashion-mnist-2k+fog": "fashion-mnist-2k+fog"}

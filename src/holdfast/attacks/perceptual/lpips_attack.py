@@ -18,8 +18,10 @@ from holdfast.attacks.perceptual.lpips_ball import (
     LpipsBall,
     PassCounts,
 )
+from holdfast.attacks.perceptual.lpips_networks import weights_words
 from holdfast.attacks.steps import Steepest
 from holdfast.core.errors import Misuse
+from holdfast.core.home import LPIPS_WEIGHTS
 from holdfast.core.noise import Noise
 from holdfast.core.registry import register
 from holdfast.core.types import AttackResult, Batch, Classifier, Cost
@@ -69,6 +71,11 @@ class LpipsAttack(Attack):
             + runs * (1 + steps * self.each.backwards + self.last.backwards)
             + (runs + 1) * projection.backwards,
         )
+
+    @property
+    def source_in_key(self) -> str:
+        """The weights that measure, where they are somebody's own file."""
+        return "" if self.network in (SELF, *LPIPS_WEIGHTS) else f"lpips network {weights_words(self.network)}"
 
     def attempt(
         self, model: Classifier, batch: Batch, noise: Noise, radius: Tensor, *, width: int, first: Tensor | None = None

@@ -19,8 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from holdfast.core.errors import HoldfastError, Misuse
-from holdfast.core.home import ROOT, data_home
-from holdfast.core.lpips_weights import FOLDER, KNOWN, weights_file
+from holdfast.core.home import LPIPS, LPIPS_WEIGHTS, ROOT, data_home, weights_file
 
 CONVOLUTIONS = (0, 3, 6, 8, 10)  # indices of the convolutions in `features`; an activation follows each
 NESTED = ("model", "state_dict")
@@ -93,19 +92,25 @@ def alexnet_from(name: str, images: Tensor) -> AlexNet:
     return _loaded(path, path.stat().st_mtime_ns, str(images.device))
 
 
+def weights_words(name: str) -> str:
+    """The file of a network and what it holds, in words."""
+    path = _file_of(name)
+    return f"{path.name}, sha256 {_digest(path)}"
+
+
 def _file_of(name: str) -> Path:
-    known = KNOWN.get(name)
+    known = LPIPS_WEIGHTS.get(name)
     if known is None:
         path = Path(name).expanduser()
         if not path.is_file():
-            hint = f"there are: self, {', '.join(KNOWN)}, or the path of a file with AlexNet's weights"
+            hint = f"there are: self, {', '.join(LPIPS_WEIGHTS)}, or the path of a file with AlexNet's weights"
             raise Misuse(f"no network and no weights file `{name}` to measure LPIPS with", hint=hint)
         return path
     file = weights_file(name)
     if file is None:
         raise HoldfastError(
-            f"the weights of `{name}` are not on this machine: there is no {data_home() / FOLDER / known.files[0]}",
-            hint=f"put {known.source} there, or set {ROOT} to the folder that holds `{FOLDER}/`, "
+            f"the weights of `{name}` are not on this machine: there is no {data_home() / LPIPS / known.files[0]}",
+            hint=f"put {known.source} there, or set {ROOT} to the folder that holds `{LPIPS}/`, "
             "or measure with the model's own features: network=self",
         )
     return file
@@ -115,7 +120,7 @@ def _file_of(name: str) -> Path:
 def _loaded(path: Path, modified: int, device: str) -> AlexNet:  # noqa: ARG001 - a changed file is loaded again
     state = _features_in(_content(path), path)
     for layout in LAYOUTS:
-        net = AlexNet(layout, label=f"{path.name}, sha256 {_digest(path)}")
+        net = AlexNet(layout, label=weights_words(str(path)))
         if net.convolutions[0].weight.shape == state["convolutions.0.weight"].shape:
             break
     else:

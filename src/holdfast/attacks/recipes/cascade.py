@@ -44,6 +44,11 @@ class Cascade(Attack):
     union_name: str | None = None
 
     @property
+    def source_in_key(self) -> str:
+        named = dict.fromkeys(str(getattr(stage.attack, "source_in_key", "")) for stage in self.stages)
+        return "; ".join(filter(None, named))
+
+    @property
     def cost(self) -> Cost:
         costs = [stage.attack.cost for stage in self.stages]
         checks = len(self.stages)  # the images of an attack are scored once more

@@ -38,6 +38,10 @@ class Sweep(Attack):
     radius: float = field(init=False, default=math.nan)
 
     @property
+    def source_in_key(self) -> str:
+        return str(getattr(self.attack, "source_in_key", ""))
+
+    @property
     def is_minimal(self) -> bool:
         return isinstance(self.attack, GradientAttack) and self.attack.keep == "smallest"
 
