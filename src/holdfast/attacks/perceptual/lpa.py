@@ -14,7 +14,7 @@ from holdfast.attacks.perceptual.lpips import apart
 from holdfast.attacks.perceptual.lpips_attack import LAIDLAW, LpipsAttack, margin_to_one, projection_cost
 from holdfast.attacks.perceptual.lpips_ball import LpipsBall
 from holdfast.attacks.shapes import TINY, length, wide
-from holdfast.attacks.steps import Point, State
+from holdfast.attacks.steps import Point, State, Step
 from holdfast.attacks.threat import Scene, Threat
 from holdfast.attacks.threats.projections import boxed
 from holdfast.core.errors import Misuse
@@ -40,7 +40,7 @@ class Excess:
 
 
 @dataclass(frozen=True, slots=True)
-class Lagrange:
+class Lagrange(Step):
     """Along the gradient, as far as moves the features by a length that falls from the radius to a tenth of it.
 
     In `rounds` of `steps` each: where a round ends outside, the price of distance grows tenfold. Or `rising`: it grows

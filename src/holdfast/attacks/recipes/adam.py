@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -13,7 +12,7 @@ from torch import Tensor
 from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.objectives import margin
 from holdfast.attacks.shapes import wide
-from holdfast.attacks.steps import Point, State
+from holdfast.attacks.steps import Point, State, Step
 from holdfast.attacks.threat import Scene, Threat
 from holdfast.core.errors import Misuse
 
@@ -25,13 +24,12 @@ BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
 
 
 @dataclass(frozen=True, slots=True)
-class Adam:
+class Adam(Step):
     """Adam uphill (Kingma & Ba 2015, arXiv:1412.6980), then back into the set; every sample has its own clock.
 
     `rate` is in the units of the variable, or a share of each sample's radius where it is `relative`.
     """
 
-    strays: ClassVar[bool] = False
     rate: float
     relative: bool = False
 

@@ -12,12 +12,10 @@ from torch import Tensor
 from holdfast.attacks.shapes import TINY, length, wide
 from holdfast.attacks.threat import Scene
 from holdfast.attacks.threats.norm_ball import Ball, Linf
-from holdfast.attacks.threats.projections import farthest_in_l1, movable, nearest_in_l1, nearest_in_l2, sparse_ascent
+from holdfast.attacks.threats.projections import movable, nearest_in_l1, nearest_in_l2, sparse_ascent
 from holdfast.core.noise import Noise
 
 __all__ = ["L1", "L2", "NORMS", "Ball", "Linf"]
-
-FAR = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +41,6 @@ class L2(Ball):
 
     def steepest(self, gradient: Tensor) -> Tensor:
         return gradient / wide(length(gradient).clamp_min(TINY), gradient)
-
-    def farthest(self, gradient: Tensor, radius: Tensor, low: Tensor, high: Tensor) -> Tensor:
-        """Where the nearest points to a multiple of the gradient end up as the multiple grows."""
-        steep = gradient.flatten(1).abs().amax(dim=1).clamp_min(TINY)
-        return self.nearest(gradient * wide(FAR / steep, gradient), radius, low, high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +75,6 @@ class L1(Ball):
 
     def steepest(self, gradient: Tensor) -> Tensor:
         return sparse_ascent(gradient, torch.full((len(gradient),), self.share, device=gradient.device))
-
-    farthest = staticmethod(farthest_in_l1)
 
 
 NORMS: dict[str, Ball] = {ball.name: ball for ball in (Linf(), L2(), L1())}
