@@ -11,8 +11,7 @@ from scipy.stats import poisson
 from torch import Tensor
 
 from holdfast.core.types import Changed
-from holdfast.corruptions.impulse_noise import Chances, ImpulseNoise
-from holdfast.corruptions.shot_noise import Photons, ShotNoise
+from holdfast.corruptions.pixel_noise import Chances, ImpulseNoise, Photons, ShotNoise
 
 Corrupt = Callable[..., Changed]
 
