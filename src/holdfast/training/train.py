@@ -18,10 +18,9 @@ from holdfast.core.types import ModelCard
 from holdfast.models import save_model
 from holdfast.models.classifier import normalised
 from holdfast.models.weights import architecture as built_architecture
-from holdfast.training.averaging import AveragedWeights, share_at
 from holdfast.training.checkpoints import Checkpoint, checkpoint_path, read_checkpoint, write_checkpoint
 from holdfast.training.learning_model import LearningModel
-from holdfast.training.optimisers import optimiser_of, rate_at
+from holdfast.training.optimisers import AveragedWeights, optimiser_of, rate_at, share_at
 from holdfast.training.processes import Processes
 from holdfast.training.recipes import Recipe, check_names, check_numbers
 from holdfast.training.recording import StepRunner, StepSpeed
