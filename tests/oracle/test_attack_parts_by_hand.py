@@ -28,8 +28,7 @@ from holdfast.attacks.recipes.pgd_variants import capped_margin
 from holdfast.attacks.steps import Point, State, Steepest
 from holdfast.attacks.success import is_ahead, is_near, is_within, is_wrong, may_be_wrong
 from holdfast.attacks.threat import Scene
-from holdfast.attacks.threats.balls import L1, L2, Linf
-from holdfast.attacks.threats.projections import farthest_in_l1, movable, sparse_ascent
+from holdfast.attacks.threats.balls import L1, L2, Linf, farthest_in_l1, movable, sparse_ascent
 from holdfast.core.noise import Noise
 
 LOGITS = torch.tensor([[5.0, 3.0, 1.0, 0.0], [5.0, 3.0, 1.0, 0.0], [2.0, 2.0, 0.0, -4.0]])

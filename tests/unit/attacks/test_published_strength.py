@@ -16,7 +16,7 @@ from holdfast.attacks.recipes.uar import FarFirstPass
 from holdfast.attacks.steps import Point, Steepest
 from holdfast.attacks.threat import Scene, Threat
 from holdfast.attacks.threats.balls import L1, L2, Linf
-from holdfast.attacks.threats.elastic import Elastic
+from holdfast.attacks.threats.flow import Elastic
 from holdfast.attacks.threats.fog_threat import FogThreat
 from holdfast.attacks.threats.gabor import Gabor, evened, gain_of, with_constant_range
 from holdfast.attacks.threats.jpeg_threat import CAP, FrankWolfe, JpegThreat
@@ -287,7 +287,7 @@ def test_a_settled_sample_takes_one_step_more_and_no_other() -> None:
     images = torch.rand(2, 2, 4, 4, generator=torch.Generator().manual_seed(3)) * 0.5 + 0.2
     scene = Scene(images, torch.full((2,), 0.01))
     scene.props.update(ball.props(images, Noise.of(0, ("a", "b")), torch.zeros(2, dtype=torch.int64)))
-    step = Lagrange(ball, steps=4, rounds=2, stops=True)
+    step = Lagrange(steps=4, rounds=2, stops=True)
     variable, wrong = torch.zeros_like(images), torch.tensor([True, False])  # both inside at first
     state = step.fresh(ball, scene, variable)
     seen = [variable]

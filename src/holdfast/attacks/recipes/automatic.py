@@ -12,7 +12,7 @@ from torch import Tensor
 from holdfast.attacks.shapes import wide
 from holdfast.attacks.steps import Point, State, Step
 from holdfast.attacks.threat import Scene, Threat
-from holdfast.attacks.threats.projections import sparse_ascent
+from holdfast.attacks.threats.balls import sparse_ascent
 
 CARRIED = 0.25  # share of the last move that is kept
 

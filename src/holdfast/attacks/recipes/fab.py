@@ -128,12 +128,7 @@ def register_fab(threat: Ball) -> None:
             got = f"{step.bias}, {step.back} and {step.overshoot}"
             raise Misuse(f"bias and back are shares and overshoot is 1 or more, got {got}")
         return GradientAttack(
-            threat,
-            objective,
-            step,
-            step.steps,
-            restarts,
-            targets,
+            *(threat, objective, step, step.steps, restarts, targets),
             start="around",
             keep="smallest",
             outset=OUTSET[threat.name],

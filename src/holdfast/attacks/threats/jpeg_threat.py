@@ -24,9 +24,8 @@ from holdfast.attacks.recipes.uar import (
 from holdfast.attacks.shapes import wide
 from holdfast.attacks.steps import Point, State, Steepest, Step
 from holdfast.attacks.threat import Props, Scene
-from holdfast.attacks.threats.balls import L1, L2, Linf
+from holdfast.attacks.threats.balls import L1, L2, Linf, farthest_in_l1
 from holdfast.attacks.threats.latent import Latent
-from holdfast.attacks.threats.projections import farthest_in_l1
 from holdfast.core.noise import Noise
 from holdfast.core.registry import register
 
