@@ -26,7 +26,7 @@ from torch import Tensor
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch
-from holdfast.corruptions import photographs, pixel_noise, weather
+from holdfast.corruptions import pixel_noise, weather
 from holdfast.corruptions.axes import along, blurred, box, gaussian, nearest
 from holdfast.corruptions.blurs import (
     DefocusBlur,
@@ -421,7 +421,7 @@ def pictures(height: int, width: int) -> tuple[Tensor, ...]:
 
 def frosted(monkeypatch: pytest.MonkeyPatch, size: tuple[int, int], side: tuple[int, int], channels: int = 3) -> Tensor:
     """The frost in levels of two images, with pictures of a size; the second picture at (0, 1/2), the first at 3/4."""
-    made = photographs.Frosts(pictures(*size), "two pictures")
+    made = weather.Frosts(pictures(*size), "two pictures")
     monkeypatch.setattr(weather, "frosts", lambda device: made)
     noise = Given(photograph=torch.tensor([1, 0]), place=torch.tensor([[0.0, 0.5], [0.75, 0.75]]))
     drawn = Frost().draw(torch.zeros(2, channels, *side), (0.8, 0.6), noise)
@@ -512,28 +512,28 @@ def find(monkeypatch: pytest.MonkeyPatch, *places: Path) -> None:
 
 def test_five_photographs_are_found_and_the_sixth_is_not_drawn(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     find(monkeypatch, folder.parent.parent, folder.parent)
-    assert photographs.installed() == folder
-    made = photographs.frosts.__wrapped__("cpu")
+    assert weather.installed() == folder
+    made = weather.frosts.__wrapped__("cpu")
     assert [round(float(picture.float().mean()) / 40) for picture in made.pictures] == [1, 2, 3, 4, 5]
     assert all(picture.shape == (3, 6, 8) for picture in made.pictures)
-    content = b"".join((folder / name).read_bytes() for name in photographs.NAMES)
-    digest = photographs.photographs_digest.__wrapped__()
+    content = b"".join((folder / name).read_bytes() for name in weather.NAMES)
+    digest = weather.photographs_digest.__wrapped__()
     assert digest == f"photographs {hashlib.sha256(content).hexdigest()[:12]}"
 
 
 def test_a_package_that_lacks_a_photograph_or_is_absent_has_none(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     (folder / "frost3.png").unlink()
     find(monkeypatch, folder.parent)
-    assert photographs.installed() is None
-    assert photographs.photographs_digest.__wrapped__() == ""
+    assert weather.installed() is None
+    assert weather.photographs_digest.__wrapped__() == ""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert photographs.installed() is None
+    assert weather.installed() is None
 
 
 def test_drawn_frost_is_bright_needles_over_a_dim_pane(monkeypatch: pytest.MonkeyPatch) -> None:
     """Five pictures from two clouds each, by the names `frost 0` to `frost 4` and seed 0 alone."""
-    monkeypatch.setattr(photographs, "SIDE", 16)
-    made = photographs.painted()
+    monkeypatch.setattr(weather, "SIDE", 16)
+    made = weather.painted()
     assert len(made) == 5
     for number in (0, 4):
         noise = Noise.of(0, [f"frost {number}"])

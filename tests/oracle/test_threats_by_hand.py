@@ -8,9 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from holdfast.attacks.perceptual.lpa import lpa
 from holdfast.attacks.perceptual.lpips import apart, features
-from holdfast.attacks.perceptual.lpips_attack import ppgd
+from holdfast.attacks.perceptual.lpips_attack import lpa, ppgd
 from holdfast.attacks.perceptual.lpips_stages import own_stages
 from holdfast.attacks.recipes.uar import FarFirstPass, StepsInRadii, share_of
 from holdfast.attacks.shapes import length, mean_tensor, parts_of

@@ -15,7 +15,7 @@ from holdfast.cli.app import app
 from holdfast.core.errors import HoldfastError
 from holdfast.core.refs import Ref, Run, Scenario
 from holdfast.core.suites import load_suite
-from holdfast.corruptions import photographs, weather
+from holdfast.corruptions import weather
 from holdfast.metrics.along_ratios import full_logits
 from holdfast.store import Store
 
@@ -112,12 +112,12 @@ def test_a_suite_asks_for_all_logits() -> None:
 def sources(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """The digest of photographs, to be changed, with the pictures that it stands for."""
     known = {"digest": ""}
-    painted = tuple(photographs.painted())
+    painted = tuple(weather.painted())
 
-    def frosts(device: str) -> photographs.Frosts:
+    def frosts(device: str) -> weather.Frosts:
         words = "photographs of `imagecorruptions`" if known["digest"] else "drawn, since `imagecorruptions` is absent"
         pictures = tuple(255 - picture for picture in painted) if known["digest"] else painted
-        return photographs.Frosts(pictures, words)
+        return weather.Frosts(pictures, words)
 
     monkeypatch.setattr(weather, "frosts", frosts)
     monkeypatch.setattr(weather, "photographs_digest", lambda: known["digest"])

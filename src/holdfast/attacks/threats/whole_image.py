@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -40,16 +41,13 @@ class WholeImage(Latent):
     needs red, green and blue.
     """
 
+    is_low_dimensional: ClassVar[bool] = True
     name: str
     numbers: int
     renderer: Callable[[Tensor, Tensor], Tensor]
     grows: bool = False
     starts_above: bool = False
     colour: bool = False
-
-    @property
-    def is_low_dimensional(self) -> bool:
-        return True
 
     def props(self, images: Tensor, noise: Noise, draw: Tensor) -> Props:  # noqa: ARG002
         if self.colour:
