@@ -137,7 +137,7 @@ def test_a_warp_counts_pixels_from_the_first_and_a_place_at_the_horizon_is_finit
     images = images_of(1, 4, 4)
     change = torch.zeros(3, 3, 3)
     change[:, 2, 0] = 0.5  # depth 1 + x/2: from the inverse, x' = x / (1 - x/2), at x = 2 nowhere
-    made = warped(images, change)
+    made = warped(images, change.flatten(1))
     assert bool(made.isfinite().all())
     torch.testing.assert_close(made[:, :, 0, 0], images[:, :, 0, 0], rtol=0, atol=1e-5)
     torch.testing.assert_close(made[:, :, 0, 1], images[:, :, 0, 2], rtol=0, atol=1e-5)

@@ -20,13 +20,13 @@ import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from holdfast.attacks.perceptual.lpips_stages import own_stages
+from holdfast.attacks.perceptual.lpips_stages import Stages, own_stages
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.home import ROOT, data_home
 from holdfast.core.lpips_weights import FOLDER, KNOWN, weights_file
@@ -39,18 +39,12 @@ FLOOR = 1e-10  # of an activation's length, as published
 Look = Callable[[Tensor], Sequence[Tensor]]  # images in [0, 1] → maps of activations (N, C, H, W), shallow to deep
 
 
-class Network(Protocol):
-    """A look at images that can say in words what it is."""
-
-    @property
-    def label(self) -> str: ...
-
-    def __call__(self, images: Tensor) -> Sequence[Tensor]: ...
-
-
-def network_for(name: str, model: Classifier, images: Tensor) -> Network:
+def network_for(name: str, model: Classifier, images: Tensor) -> Stages | AlexNet:
     """The network that measures: `self`, `alexnet`, `alexnet-cifar` or a weights file; for images such as these."""
-    return own_stages(model, images) if name == SELF else alexnet_from(name, images)
+    if name == SELF:
+        return own_stages(model, images)
+    path = _file_of(name)
+    return _loaded(path, path.stat().st_mtime_ns, str(images.device))
 
 
 def features(network: Look, images: Tensor) -> Tensor:
@@ -139,12 +133,6 @@ class AlexNet(nn.Module):
             at = F.relu(convolution(F.max_pool2d(at, kernel, stride) if number in (1, 2) else at))
             stages.append(at)
         return stages
-
-
-def alexnet_from(name: str, images: Tensor) -> AlexNet:
-    """`alexnet` or `alexnet-cifar` from the data folder, or either from a weights file, where the images are."""
-    path = _file_of(name)
-    return _loaded(path, path.stat().st_mtime_ns, str(images.device))
 
 
 def _file_of(name: str) -> Path:

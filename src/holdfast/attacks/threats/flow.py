@@ -43,8 +43,7 @@ def pixel_centres(images: Tensor) -> Tensor:
     height, width = images.shape[2:]
     rows = torch.arange(height, dtype=images.dtype, device=images.device)
     columns = torch.arange(width, dtype=images.dtype, device=images.device)
-    down, across = torch.meshgrid(rows, columns, indexing="ij")
-    return torch.stack([across, down])
+    return torch.stack(torch.meshgrid(columns, rows, indexing="xy"))
 
 
 def sampled(images: Tensor, at: Tensor) -> Tensor:
