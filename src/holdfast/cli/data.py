@@ -13,7 +13,7 @@ import typer
 from holdfast.core.json_text import json_text
 
 if TYPE_CHECKING:
-    from holdfast.datasets.mirrors import Progress
+    from holdfast.datasets.getting import Progress
 
 app = typer.Typer(
     name="data", help="The files of the standard datasets: list, get, verify, build.", no_args_is_help=True

@@ -105,10 +105,10 @@ def whole_labels(labels: NDArray[Any], file: Path) -> NDArray[np.int64]:
     return labels.astype(np.int64)
 
 
-def load_numpy(file: Path, *, mapped: bool = True) -> Any:
+def load_numpy(file: Path) -> Any:
     """What `numpy.load` gives, refusing pickles: no code of the file ever runs."""
     try:
-        return np.load(file, mmap_mode="r" if mapped and file.suffix == ".npy" else None, allow_pickle=False)
+        return np.load(file, mmap_mode="r" if file.suffix == ".npy" else None, allow_pickle=False)
     except DAMAGED as problem:
         raise _unreadable(file, problem) from problem
 

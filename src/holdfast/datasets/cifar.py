@@ -194,8 +194,7 @@ def cached(name: str, files: Sequence[Path], read: Callable[[], ImagesAndLabels]
     """
     stem = f"{name}-{_digest(files)}"
     paths = [folder / f"{stem}-{part}.npy" for part in ImagesAndLabels._fields]
-    known = _known(paths)
-    if known is not None:
+    if (known := _known(paths)) is not None:
         return known
     fresh = read()
     with contextlib.suppress(OSError):

@@ -188,8 +188,7 @@ def checked_dataset(
             hint=f"its class folders are named like `{next(iter(labels))}`",
         )
     kept = [file for file in files if file.folder in labels]
-    twice = first_duplicate([file.id for file in kept])
-    if twice is not None:
+    if (twice := first_duplicate([file.id for file in kept])) is not None:
         raise HoldfastError(f"two files of {path} have the id `{twice}`", hint="remove or rename one of them")
     if selection.ids is not None:
         kept = selected_by_file(kept, Path(selection.ids).expanduser(), path)
@@ -219,8 +218,7 @@ def selected_by_file(files: Sequence[ImageFile], file: Path, path: Path) -> list
     if not file.is_file():
         raise Misuse(f"there is no list of ids at {file}")
     ids = [line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
-    twice = first_duplicate(ids)
-    if twice is not None:
+    if (twice := first_duplicate(ids)) is not None:
         raise HoldfastError(f"the id `{twice}` appears twice in {file}", hint="an id names one image")
     by_id = {file.id: file for file in files}
     missing = [name for name in ids if name not in by_id]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -89,16 +90,16 @@ def _lines(file: Path, image: str, label: str) -> tuple[tuple[str, ...], list[La
         raise HoldfastError(f"{file} is not CSV in UTF-8: {error}") from error
     if not rows:
         raise HoldfastError(f"{file} lists no images")
-    short = next((number for number, row in rows if len(row) <= max(columns)), None)
-    if short is not None:
-        raise HoldfastError(f"line {short} of {file} has fewer columns than its heading")
-    nowhere = next((number for number, row in rows if not row[columns[0]].strip()), None)
-    if nowhere is not None:
-        raise HoldfastError(f"line {nowhere} of {file} has no path")
+    checks: tuple[tuple[str, Callable[[list[str]], bool]], ...] = (
+        ("has fewer columns than its heading", lambda row: len(row) <= max(columns)),
+        ("has no path", lambda row: not row[columns[0]].strip()),
+        ("has no label", lambda row: not row[columns[1]].strip()),
+    )
+    for problem, is_wrong in checks:
+        wrong = next((number for number, row in rows if is_wrong(row)), None)
+        if wrong is not None:
+            raise HoldfastError(f"line {wrong} of {file} {problem}")
     words = [row[columns[1]].strip() for _, row in rows]
-    empty = next((number for (number, _), word in zip(rows, words, strict=True) if not word), None)
-    if empty is not None:
-        raise HoldfastError(f"line {empty} of {file} has no label")
     are_numbers = all(word.isdecimal() and len(word) < 10 for word in words)
     labels: list[Label] = [int(word) for word in words] if are_numbers else list(words)
     return tuple(row[columns[0]].strip() for _, row in rows), labels

@@ -63,13 +63,13 @@ class DecodedCache:
             return
         data = np.ascontiguousarray(pixels).tobytes()
         try:
-            if os.pwrite(self.pixels, data, row * self.each) != self.each:
-                self.is_full = True
-                return
+            is_whole = os.pwrite(self.pixels, data, row * self.each) == self.each
         except OSError:
+            is_whole = False
+        if is_whole:
+            self.rows[row] = (stamp, zlib.crc32(data))
+        else:
             self.is_full = True
-            return
-        self.rows[row] = (stamp, zlib.crc32(data))
 
     def __del__(self) -> None:
         with contextlib.suppress(OSError, AttributeError):
@@ -80,7 +80,7 @@ def cache_of(ids: Sequence[str], facts: Sequence[object], shape: tuple[int, ...]
     """The cache of a dataset with these ids and other facts; None where it is small, or there is no room for it."""
     if len(ids) < LEAST_FILES:
         return None
-    folder = decoded_folder()
+    folder = data_home().parent / "decoded"
     needed = len(ids) * int(np.prod(shape))
     name = hashlib.sha256(repr([shape, *facts]).encode() + "\0".join(ids).encode()).hexdigest()[:24]
     try:
@@ -90,10 +90,6 @@ def cache_of(ids: Sequence[str], facts: Sequence[object], shape: tuple[int, ...]
         return DecodedCache(folder, name, len(ids), shape)
     except OSError:  # a cache that cannot be had is no error
         return None
-
-
-def decoded_folder() -> Path:
-    return data_home().parent / "decoded"
 
 
 def file_stamp(facts: tuple[object, ...], changed: float) -> int:

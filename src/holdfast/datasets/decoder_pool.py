@@ -1,7 +1,7 @@
 """Image files decoded by processes: Pillow holds the interpreter's lock for half of its time, so threads stop scaling.
 
-A process is this module run by itself (`python -m`): it imports no torch and nothing of the caller's, takes chunks of
-files on its standard input and writes pixels into a file in memory that both sides map. What a process does not decode,
+A process is this module run by itself (`python -m`): it imports no torch and nothing of the caller's, is sent
+chunks of files and writes pixels into a file in memory that both sides map. What a process does not decode,
 because the file is broken or the process died, is left for the caller.
 """
 
@@ -13,15 +13,15 @@ import functools
 import os
 import pickle
 import queue
-import struct
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,6 @@ LEAST_CORES = 4  # below, threads are as quick
 LEAST_FILES = 128  # fewer at once are decoded before a process has begun
 CHUNK = 16
 MOST_PROCESSES = 32
-LENGTH = struct.Struct("<Q")
 MEMORY = Path("/dev/shm")
 
 
@@ -45,13 +44,20 @@ class Task(NamedTuple):
     files: tuple[tuple[int, Source], ...]
 
 
+class Decoder(NamedTuple):
+    """A process that decodes, and the connection to it."""
+
+    process: subprocess.Popen[bytes]
+    connection: Connection
+
+
 class DecoderPool:
     """Processes that decode. They end with the process that made them."""
 
     def __init__(self, count: int) -> None:
         self.count = count
         self.threads = ThreadPoolExecutor(count, thread_name_prefix="decoder")
-        self.idle: queue.SimpleQueue[subprocess.Popen[bytes] | None] = queue.SimpleQueue()
+        self.idle: queue.SimpleQueue[Decoder | None] = queue.SimpleQueue()
         for _ in range(count):
             self.idle.put(None)  # a process is begun when it is first needed
         self.running: list[subprocess.Popen[bytes]] = []
@@ -74,32 +80,36 @@ class DecoderPool:
 
     def _decoded(self, task: Task) -> set[int]:
         """The rows of a task that a process has decoded: none where it dies."""
-        process = self.idle.get()
+        decoder = self.idle.get()
         try:
-            if process is None:
-                process = self._begin()
-            return _exchange(process, task)
+            decoder = decoder or self._begin()
+            decoder.connection.send(task)
+            done: set[int] = decoder.connection.recv()
+            return done
         except (OSError, EOFError, pickle.PickleError):
-            if process is not None:
-                process.kill()
-            process = None
+            if decoder is not None:
+                decoder.process.kill()
+            decoder = None
             return set()
         finally:
-            self.idle.put(process)
+            self.idle.put(decoder)
 
-    def _begin(self) -> subprocess.Popen[bytes]:
+    def _begin(self) -> Decoder:
         path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
-        process = subprocess.Popen(
-            [sys.executable, "-m", "holdfast.datasets.decoder_pool"],
-            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is for the caller, which ends them
-        )
+        ours, theirs = Pipe()
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "holdfast.datasets.decoder_pool", str(theirs.fileno())],
+                env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # Ctrl-C is for the caller, which ends them
+            )
         with self.lock:
             self.running.append(process)
-        return process
+        return Decoder(process, ours)
 
     def end(self) -> None:
         for process in self.running:
@@ -157,43 +167,12 @@ def decode_task(task: Task) -> set[int]:
     return done
 
 
-def _exchange(process: subprocess.Popen[bytes], task: Task) -> set[int]:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    _send(process.stdin, task)
-    done: set[int] = _receive(process.stdout)
-    return done
-
-
-def _send(stream: IO[bytes], item: object) -> None:
-    data = pickle.dumps(item, protocol=pickle.HIGHEST_PROTOCOL)
-    stream.write(LENGTH.pack(len(data)) + data)
-    stream.flush()
-
-
-def _receive(stream: IO[bytes]) -> Any:
-    (length,) = LENGTH.unpack(_read_bytes(stream, LENGTH.size))
-    return pickle.loads(_read_bytes(stream, length))
-
-
-def _read_bytes(stream: IO[bytes], count: int) -> bytes:
-    data = stream.read(count)
-    if len(data) < count:
-        raise EOFError("the other side ended")
-    return data
-
-
-def serve_tasks() -> None:
+def serve_tasks(connection: Connection) -> None:
     """What a process does until its caller is gone."""
-    source, sink = sys.stdin.buffer, sys.stdout.buffer
-    sys.stdout = sys.stderr  # what a decoder prints is no answer
-    while True:
-        try:
-            task: Task = _receive(source)
-        except EOFError:
-            return
-        _send(sink, decode_task(task))
+    with contextlib.suppress(EOFError):
+        while True:
+            connection.send(decode_task(connection.recv()))
 
 
 if __name__ == "__main__":
-    serve_tasks()
+    serve_tasks(Connection(int(sys.argv[1])))

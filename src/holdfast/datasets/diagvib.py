@@ -18,7 +18,7 @@ from holdfast.core.values import value_text
 from holdfast.datasets import environments, textures
 from holdfast.datasets.environments import Factors, Opportunity, Shortcut, Split
 from holdfast.datasets.in_memory import numbered
-from holdfast.datasets.spline_resize import bounding_box, fitted
+from holdfast.datasets.uci_digits import bounding_box, fitted
 
 VERSION = 1
 SOURCE = "Posterior agreement, after Eulig et al. 2021 (DiagViB-6), arXiv:2108.05779"
@@ -139,8 +139,7 @@ def diagvib(
 
 def outline(image: NDArray[np.uint8], factors: Factors) -> NDArray[np.bool_] | None:
     """Where the shape is, on its square canvas: its bounding box, made to fit the circle of the canvas, centred."""
-    box = bounding_box(image, above=BOX_ABOVE)
-    if box is None:
+    if (box := bounding_box(image, above=BOX_ABOVE)) is None:
         return None
     shape = fitted(box, CANVAS / math.sqrt(2) * SCALES[factors.scale])
     canvas = np.zeros((canvas_side(factors),) * 2, dtype=bool)

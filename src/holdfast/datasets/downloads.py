@@ -119,8 +119,7 @@ class Download:
 
     def required(self, name: str) -> Path:
         """The file of that name, or an error that says how to get it."""
-        path = self.located(name)
-        if path is None:
+        if (path := self.located(name)) is None:
             raise self.missing(name)
         return path
 
@@ -218,8 +217,7 @@ def unpacked(path: Path) -> BinaryIO:
 
 
 def _checked(download: Download, file: File) -> CheckedFile:
-    path = download.located(file.name)
-    if path is None:
+    if (path := download.located(file.name)) is None:
         return CheckedFile(download.name, file.name, "missing", download.folder / file.name, file.checksum, "")
     if not file.checksum:
         return CheckedFile(download.name, file.name, "unchecked", path, "", "")

@@ -70,6 +70,7 @@ SELECTION_TESTS = (  # Table 1: green, bright, tiles, upper left and small, one 
     Factors(2, 3, 1, 0, 4),
     Factors(2, 3, 1, 0, 0),
 )
+ROLES = ("first", "second", "third", "fourth", "all")
 VARIANTS: dict[str, tuple[str, str]] = {
     "zero": ("first", "first"),  # SD
     "idval": ("first", "second"),  # ID
@@ -77,22 +78,8 @@ VARIANTS: dict[str, tuple[str, str]] = {
     "maxmixval": ("first", "all"),  # 5F-MD
     "oodval": ("third", "fourth"),  # OOD
 }
-ROLES: dict[Shortcut, dict[str, Factors]] = {
-    "hue": {
-        "first": BASE,
-        "second": BASE._replace(hue=4),
-        "third": BASE._replace(hue=1),
-        "fourth": BASE._replace(hue=5),
-        "all": SELECTION_TESTS[-1],
-    },
-    "position": {  # the table is about hue; these are ours
-        "first": BASE,
-        "second": BASE._replace(position=7),
-        "third": BASE._replace(position=1),
-        "fourth": BASE._replace(position=0),
-        "all": SELECTION_TESTS[-1],
-    },
-}
+# hue or position of the second, third and fourth role; the table is about hue, those of position are ours
+SHIFTS: dict[Shortcut, tuple[int, int, int]] = {"hue": (4, 1, 5), "position": (7, 1, 0)}
 UNPAIRED = "-npair"
 
 
@@ -110,7 +97,8 @@ def environments(shortcut: Shortcut = "hue") -> dict[str, Environment]:
     named = {f"train{side}": Environment("train", side, SHIFTED[side], two, paired=False) for side in (0, 1)}
     named |= {f"val{side}": Environment("val", side, SHIFTED[side], two) for side in (0, 1)}
     named |= {f"test{count}": Environment("test", count, factors, two) for count, factors in enumerate(SHIFTED)}
-    roles = ROLES[shortcut]
+    shifted = [BASE._replace(**{shortcut: index}) for index in SHIFTS[shortcut]]
+    roles = dict(zip(ROLES, (BASE, *shifted, SELECTION_TESTS[-1]), strict=True))
     for side, role in enumerate(("first", "second")):
         named[f"select-train{side}"] = Environment("train", side, roles[role], four, paired=False)
     for count, factors in enumerate(SELECTION_TESTS, 1):

@@ -18,7 +18,6 @@ from holdfast.core.registry import register
 from holdfast.core.types import DatasetCard
 from holdfast.datasets.image_files import (
     SUFFIXES,
-    Framing,
     ImageFiles,
     framing_of,
     image_size,
@@ -49,22 +48,24 @@ def folder(
     """
     root = Path(path).expanduser()
     framing = framing_of(channels, size, resize)
+    classes: dict[str, Path] = {}
     if labels is None:
         if answers is not None:
             raise Misuse("`answers` says what labels mean, and `labels=none` takes none", hint="leave one of them out")
-        return _without_labels(root, framing, path)
-    classes = _class_folders(root)
-    files = {name: image_files(folder_path) for name, folder_path in classes.items()}
-    empty = [name for name, images in files.items() if not images]
-    if empty:
-        raise HoldfastError(f"no images in the class folder `{empty[0]}` of {root}", hint=_empty_hint(root / empty[0]))
-    _tell_left_out(root, classes.values())
-    listed = tuple(file for images in files.values() for file in images)
-    ids = tuple(spelled(f"{file.parent.name}/{file.name}", root) for file in listed)
-    twice = first_duplicate(ids)
-    if twice is not None:
-        raise HoldfastError(f"two files of {root} have the id `{twice}`", hint="rename one of them")
-    numbers = np.repeat(np.arange(len(files), dtype=np.int64), [len(images) for images in files.values()])
+        listed, ids = _without_labels(root)
+        numbers = no_labels(len(ids))
+    else:
+        classes = _class_folders(root)
+        files = {name: image_files(folder_path) for name, folder_path in classes.items()}
+        if empty := [name for name, images in files.items() if not images]:
+            problem = f"no images in the class folder `{empty[0]}` of {root}"
+            raise HoldfastError(problem, hint=_empty_hint(root / empty[0]))
+        _tell_left_out(root, classes.values())
+        listed = tuple(file for images in files.values() for file in images)
+        ids = tuple(spelled(f"{file.parent.name}/{file.name}", root) for file in listed)
+        if (twice := first_duplicate(ids)) is not None:
+            raise HoldfastError(f"two files of {root} have the id `{twice}`", hint="rename one of them")
+        numbers = np.repeat(np.arange(len(files), dtype=np.int64), [len(images) for images in files.values()])
     card = DatasetCard(
         name=root.resolve().name,
         classes=tuple(classes),
@@ -77,8 +78,8 @@ def folder(
     return ImageFiles(known.on_card(card), ids, known.labels, listed.__getitem__, framing)
 
 
-def _without_labels(root: Path, framing: Framing, path: str) -> ImageFiles:
-    """Every image under a folder, whose folders say nothing."""
+def _without_labels(root: Path) -> tuple[tuple[Path, ...], tuple[str, ...]]:
+    """Every image under a folder, whose folders say nothing, and its id."""
     _refuse_other(root, "give a folder that holds images")
     inside = (file for file in root.rglob("*") if not any(part[0] == "." for part in file.relative_to(root).parts))
     images = [file for file in inside if file.suffix.lower() in SUFFIXES and may_be_read(file)]
@@ -88,16 +89,7 @@ def _without_labels(root: Path, framing: Framing, path: str) -> ImageFiles:
     if len(named) < len(images):
         raise HoldfastError(f"two files of {root} differ in how accents are written alone", hint="rename one")
     ids = tuple(sorted(named))
-    listed = tuple(named[name] for name in ids)
-    card = DatasetCard(
-        name=root.resolve().name,
-        classes=(),
-        channels=framing.channels,
-        size=image_size(framing, ids, listed.__getitem__, ref="folder", path=path),
-        fingerprint=listing_digest((name, _length(file)) for name, file in zip(ids, listed, strict=True)),
-        source=str(root),
-    )
-    return ImageFiles(card, ids, no_labels(len(ids)), listed.__getitem__, framing)
+    return tuple(named[name] for name in ids), ids
 
 
 def _length(file: Path) -> int:

@@ -43,10 +43,10 @@ class LabelledImages:
 
     def dataset(self, name: str, classes: int) -> InMemory:
         """The samples as a dataset for a model of so many classes."""
-        if not is_labelled(self.labels):
-            return in_memory(name, self.pixels, self.labels, ids=self.ids, classes=(), source="memory")
         names = self.classes if len(self.classes) == classes else numbered(range(classes), width=1)
-        if int(self.labels.max(initial=0)) >= classes:
+        if not is_labelled(self.labels):
+            names = ()
+        elif int(self.labels.max(initial=0)) >= classes:
             raise Misuse(
                 f"a label of `{name}` is {int(self.labels.max())}, the model knows the classes 0 to {classes - 1}",
                 hint="labels count the model's classes from 0",

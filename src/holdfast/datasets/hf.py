@@ -83,8 +83,7 @@ def _encoded(name: str, split: str, columns: Columns, framing: Framing, answers:
         given.append(value)
     labels, classes = numbered_labels(given, name, names=columns.classes)
     ids = columns.ids or numbered(range(len(given)), width=5, prefix=f"{split}-")
-    twice = first_duplicate(ids)
-    if twice is not None:
+    if (twice := first_duplicate(ids)) is not None:
         raise HoldfastError(f"the id `{twice}` appears twice in {name}", hint="choose another column for `identity`")
 
     def opened(position: int) -> Opened:
@@ -122,9 +121,7 @@ def _from_hub(name: str, split: str, config: str, revision: str, names: tuple[st
     except (ValueError, OSError, RuntimeError) as problem:
         raise HoldfastError(f"`{name}` cannot be loaded: {str(problem).partition(chr(10))[0]}") from problem
     image, label, identity = names
-    for column in filter(None, names):
-        if column not in table.column_names:
-            raise unknown(f"column of {name}", column, table.column_names)
+    _refuse_other_columns(names, table.column_names, name)
     pictures = table.select_columns([image]).cast_column(image, package.Image(decode=False))
     return Columns(
         list(table[label]),
@@ -140,27 +137,37 @@ def _from_folder(folder: Path, split: str, config: str, names: tuple[str, str, s
     from pyarrow import parquet
 
     files = _files(folder, split, config)
-    image, label, identity = names
     try:
         schema = parquet.read_schema(files[0])
-        for column in filter(None, names):
-            if column not in schema.names:
-                raise unknown(f"column of {files[0].name}", column, schema.names)
-        small = [column for column in (label, identity) if column]
+        _refuse_other_columns(names, schema.names, files[0].name)
+        small = list(filter(None, names[1:]))
         known = pa.concat_tables([parquet.ParquetFile(file).read(columns=small) for file in files])
-        pictures = _mapped(files, image)
+        pictures = _mapped(files, names[0])
     except (pa.ArrowException, OSError) as problem:
         reason = str(problem).partition("\n")[0]
         raise HoldfastError(
             f"the Parquet files in {folder} cannot be read: {reason}", hint="get them again"
         ) from problem
+    return _from_arrow(known, schema.metadata, pictures, files, names)
+
+
+def _from_arrow(
+    known: Any, metadata: dict[bytes, bytes] | None, pictures: Any, files: Sequence[Path], names: tuple[str, str, str]
+) -> Columns:
+    _, label, identity = names
     return Columns(
         known.column(label).to_pylist(),
-        _class_names(schema.metadata, label),
+        _class_names(metadata, label),
         [str(value) for value in known.column(identity).to_pylist()] if identity else None,
         lambda row: pictures[row].as_py(),
         " ".join(str(file.stat().st_size) for file in files),
     )
+
+
+def _refuse_other_columns(names: Sequence[str], known: Sequence[str], where: str) -> None:
+    for column in filter(None, names):
+        if column not in known:
+            raise unknown(f"column of {where}", column, known)
 
 
 def saved_split(folder: Path, split: str) -> Path | None:
@@ -179,31 +186,20 @@ def _from_saved(folder: Path, names: tuple[str, str, str]) -> Columns:
     """A split as `save_to_disk` writes it: Arrow streams, mapped, and the features beside them."""
     import pyarrow as pa
 
-    image, label, identity = names
     try:
         listed = json.loads((folder / "state.json").read_text(encoding="utf-8"))
         files = [folder / each["filename"] for each in listed["_data_files"]]
         if listed.get("_indices_files") or listed.get("_indices_data_files"):
             hint = "`dataset.flatten_indices()` before `save_to_disk` writes the rows themselves"
             raise HoldfastError(f"{folder} holds a selection of another dataset's rows", hint=hint)
-        tables = [pa.ipc.open_stream(pa.memory_map(str(file))).read_all() for file in files]
-        table = pa.concat_tables(tables)
+        table = pa.concat_tables([pa.ipc.open_stream(pa.memory_map(str(file))).read_all() for file in files])
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as problem:
         reason = str(problem).partition("\n")[0]
         raise HoldfastError(
             f"the dataset saved in {folder} cannot be read: {reason}", hint="save it again"
         ) from problem
-    for column in filter(None, names):
-        if column not in table.column_names:
-            raise unknown(f"column of {folder.name}", column, table.column_names)
-    pictures = table.column(image)
-    return Columns(
-        table.column(label).to_pylist(),
-        _class_names(table.schema.metadata, label),
-        [str(value) for value in table.column(identity).to_pylist()] if identity else None,
-        lambda row: pictures[row].as_py(),
-        " ".join(str(file.stat().st_size) for file in files),
-    )
+    _refuse_other_columns(names, table.column_names, folder.name)
+    return _from_arrow(table, table.schema.metadata, table.column(names[0]), files, names)
 
 
 def _files(root: Path, split: str, config: str) -> list[Path]:

@@ -218,21 +218,17 @@ def _reason(damage: BaseException) -> str:
 
 def read_with_retries(source: Callable[[], Source], framing: Framing) -> NDArray[np.uint8]:
     """The pixels of one file, read a few times where reading fails: networks recover."""
-    for pause in PAUSES:
+    for pause in (*PAUSES, None):
         try:
             return decode(as_readable(source()), framing)
         except ReadFailure as failure:
-            if isinstance(failure.__cause__, FileNotFoundError):
+            if pause is None or isinstance(failure.__cause__, FileNotFoundError):
                 raise
-            time.sleep(pause)
         except OSError as error:  # opening failed, before there was anything to decode
-            if isinstance(error, FileNotFoundError) or not is_read_failure(error):
+            if pause is None or isinstance(error, FileNotFoundError) or not is_read_failure(error):
                 raise ReadFailure(f"cannot be read: {error}") from error
-            time.sleep(pause)
-    try:
-        return decode(as_readable(source()), framing)
-    except OSError as error:
-        raise ReadFailure(f"cannot be read: {error}") from error
+        time.sleep(pause)
+    raise AssertionError("the last try returns or raises")
 
 
 def as_readable(source: Source) -> Opened:

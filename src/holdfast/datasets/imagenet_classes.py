@@ -10,7 +10,9 @@ classes=imagenet-r&objectnet         those that all of them have; any of the abo
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -19,21 +21,12 @@ from holdfast.core.labels import OTHER, LabelMap, LabelMapChoice, by_model, merg
 from holdfast.core.registry import registry
 from holdfast.core.values import parse_value, shortened, split
 
-BUILT_IN = (
-    "all",
-    "cifar10",
-    "imagenet-125",
-    "imagenet-a",
-    "imagenet-r",
-    "imagenet-vid-robust",
-    "objectnet",
-    "objectnet-104",
-    "ytbb-robust",
-)
 Classes = str | tuple[str | int, ...]
 MapMode = Literal["subset", "full", "sum", "model"]
 ClassGroups = dict[str, tuple[str, ...]]
 FOLDER = Path(__file__).parent / "classes"
+OF_ALL = ("imagenet", "imagenet-synonyms")  # the files that name ImageNet's 1,000 classes
+BUILT_IN = tuple(sorted({"all", "objectnet-104", *(file.stem for file in FOLDER.glob("*.txt"))} - {*OF_ALL}))
 KNOWN = 1000
 CIFAR_SIDE = 32
 MOST_BYTES = 1_000_000  # of a file of classes
@@ -50,7 +43,10 @@ class ClassScheme(NamedTuple):
 def class_scheme(classes: Classes, how: MapMode) -> ClassScheme:
     """The classes of a set, answered by them alone (`subset`, `sum`), by all 1,000 (`full`), or by the model's kind."""
     members, label_map = groups(classes), imagenet_label_map(classes, "subset" if how == "model" else how)
-    answers = _by_model(classes, len(members), label_map) if how == "model" else label_map
+    answers: LabelMap | LabelMapChoice = label_map
+    if how == "model":
+        words = f"{len(members)} classes as they are, or ImageNet's {KNOWN:,} by those of {classes_in_words(classes)}"
+        answers = by_model(len(members), label_map, words=words, side=CIFAR_SIDE if classes == "cifar10" else None)
     if label_map.is_whole:
         number = {wnid: i for i, wnid in enumerate(names())}
         return ClassScheme(tuple(names().values()), {wnid: number[wnid] for (wnid,) in members.values()}, answers)
@@ -75,11 +71,6 @@ def imagenet_label_map(classes: Classes, how: MapMode) -> LabelMap:
     what = "the largest logit" if how == "subset" else "the total probability"
     words = f"{what} of each of the {len(members)} groups of {which}, made of {count} of {KNOWN} classes"
     return merged(KNOWN, members, words=words, merge="sum" if how == "sum" else "max")
-
-
-def _by_model(classes: Classes, own: int, label_map: LabelMap) -> LabelMapChoice:
-    words = f"{own} classes as they are, or ImageNet's {KNOWN:,} by those of {classes_in_words(classes)}"
-    return by_model(own, label_map, words=words, side=CIFAR_SIDE if classes == "cifar10" else None)
 
 
 def classes_in_words(classes: Classes) -> str:
@@ -144,11 +135,8 @@ def _read(lines: Sequence[str], where: str) -> ClassGroups:
     if lines and ":" in lines[0]:
         pairs = (line.split(":", 1) for line in lines)
         return {name.strip(): tuple(members.split()) for name, members in pairs}
-    return _listed([word for line in lines for word in (line.split() if _are_wnids(line) else [line])], where)
-
-
-def _are_wnids(line: str) -> bool:
-    return all(word in names() for word in line.split())
+    words = [line.split() if names().keys() >= set(line.split()) else [line] for line in lines]
+    return _listed(list(chain.from_iterable(words)), where)
 
 
 def _from_file(file: Path) -> ClassGroups:
@@ -203,14 +191,12 @@ def _refuse_twice(wnids: Sequence[str], where: str) -> None:
 @functools.cache
 def _by_spelling() -> dict[str, tuple[str, ...]]:
     """The classes by name, or by a synonym that no other class has."""
-    first: dict[str, list[str]] = {}
+    first, every = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     for wnid, name in names().items():
-        first.setdefault(spelled_alike(name), []).append(wnid)
-    every: dict[str, list[str]] = {}
+        first[spelled_alike(name)].append(wnid)
     for wnid, words in synonyms().items():
-        for word in words:
-            if wnid not in every.setdefault(spelled_alike(word), []):
-                every[spelled_alike(word)].append(wnid)
+        for word in dict.fromkeys(map(spelled_alike, words)):
+            every[word].append(wnid)
     return {word: tuple(wnids) for word, wnids in (every | first).items()}
 
 
@@ -245,22 +231,26 @@ def _common(sets: Sequence[ClassGroups], parts: Sequence[str]) -> ClassGroups:
     shared = set.intersection(*kept)
     grouped = [each for each in sets if any(len(members) > 1 for members in each.values())]
     for other in grouped[1:]:
-        if _inside(grouped[0], shared) != _inside(other, shared):
+        if _as_sets(members_among(grouped[0], shared)) != _as_sets(members_among(other, shared)):
             raise Misuse(
                 f"two sets of `{' & '.join(parts)}` make classes of several of ImageNet's, and not the same ones",
                 hint="write the common classes into a file: name: wnid wnid …",
             )
     first = grouped[0] if grouped else sets[0]
-    made = {name: tuple(wnid for wnid in members if wnid in shared) for name, members in first.items()}
-    made = {name: members for name, members in made.items() if members}
+    made = members_among(first, shared)
     if not made:
         raise Misuse(f"`{' & '.join(parts)}` have no class in common")
     return made
 
 
-def _inside(each: ClassGroups, shared: set[str]) -> set[tuple[str, ...]]:
-    left = (tuple(sorted(wnid for wnid in members if wnid in shared)) for members in each.values())
-    return {members for members in left if members}
+def members_among(sets: ClassGroups, wnids: Collection[str]) -> ClassGroups:
+    """The classes with those of their members that are among these wnids, where they have any."""
+    kept = {name: tuple(wnid for wnid in members if wnid in wnids) for name, members in sets.items()}
+    return {name: members for name, members in kept.items() if members}
+
+
+def _as_sets(sets: ClassGroups) -> set[frozenset[str]]:
+    return set(map(frozenset, sets.values()))
 
 
 def _lines(name: str) -> list[str]:

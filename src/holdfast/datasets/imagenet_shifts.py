@@ -24,12 +24,8 @@ V2_NAMES = {  # some were published under two spellings
 }
 V2_SUM = "sha256:a32004f9e773279307499059d320336a23ccdc62cb32063da29bae9bd04c122c"  # a plain tar, whatever its name
 BERKELEY = "https://people.eecs.berkeley.edu/~hendrycks/{name}"
-A_SUM = "sha256:3bb3632277e6ba6392ea64c02ddbf4dd2266c9caffd6bc09c9656d28f012589e"
-R_SUM = "sha256:18c6bf493b39a0d975d48e587437f562caab9c52ae6327dcfa9dd8eb54aa1b52"
-SKETCH_SOURCE = "https://github.com/HaohanWang/ImageNet-Sketch"
 SKETCH_FOLDERS = ("sketch", "ImageNet-Sketch", "imagenet-sketch")
 STYLIZED_FOLDERS = ("val", "stylized_imagenet")
-STYLIZED_SOURCE = "https://github.com/rgeirhos/Stylized-ImageNet"
 
 V2 = register_download(
     "imagenet-v2",
@@ -43,14 +39,14 @@ V2 = register_download(
 )
 A = register_download(
     "imagenet-a",
-    form({"imagenet-a.tar": A_SUM}, BERKELEY),
+    form({"imagenet-a.tar": "sha256:3bb3632277e6ba6392ea64c02ddbf4dd2266c9caffd6bc09c9656d28f012589e"}, BERKELEY),
     megabytes=655,
     licence="MIT (the collection)",
     folders=("imagenet-a", "n01498041"),
 )
 R = register_download(
     "imagenet-r",
-    form({"imagenet-r.tar": R_SUM}, BERKELEY),
+    form({"imagenet-r.tar": "sha256:18c6bf493b39a0d975d48e587437f562caab9c52ae6327dcfa9dd8eb54aa1b52"}, BERKELEY),
     megabytes=2090,
     licence="MIT (the collection)",
     folders=("imagenet-r", "n01443537"),
@@ -60,13 +56,13 @@ SKETCH = register_download(
     megabytes=7100,
     licence="MIT (the collection)",
     folders=(*SKETCH_FOLDERS, "n01440764"),
-    by_hand=f"get it as {SKETCH_SOURCE} says",
+    by_hand="get it as https://github.com/HaohanWang/ImageNet-Sketch says",
 )
 STYLIZED = register_download(
     "imagenet-stylized",
     licence="as ImageNet",
     folders=(*STYLIZED_FOLDERS, "n01440764"),
-    by_hand=f"make its validation images from ImageNet's with {STYLIZED_SOURCE}",
+    by_hand="make its validation images from ImageNet's with https://github.com/rgeirhos/Stylized-ImageNet",
 )
 
 
@@ -102,44 +98,36 @@ def imagenet_v2(
     )
 
 
-@register("dataset", "imagenet-a", source="arXiv:1907.07174", tags=("natural", "colour"), later=("classes",))
-def imagenet_a(
-    *,
-    classes: Classes = "imagenet-a",
-    answers: Two = "subset",
-    size: int = SIZE,
-    resize: int | None = RESIZE,
-    ids: str | None = None,
-    first: int | None = None,
-) -> ImageFiles:
-    """ImageNet-A: 7,500 photographs of 200 classes that fooled a ResNet-50.
+def _in_200_classes(download: Download, what: str) -> Callable[..., ImageFiles]:
+    """The loader of a set that has images of 200 classes."""
+    own = download.name
+
+    def load(
+        *,
+        classes: Classes = own,
+        answers: Two = "subset",
+        size: int = SIZE,
+        resize: int | None = RESIZE,
+        ids: str | None = None,
+        first: int | None = None,
+    ) -> ImageFiles:
+        framing = framing_of(3, size, resize)
+        return shifted(download, (own,), _within(classes, own), answers, framing, Selection(ids, first))
+
+    load.__doc__ = f"""{what}
 
     `answers=subset` lets a model answer with the 200 classes alone (ImageNet testbed), `full` with all 1,000
     (OODRobustBench).
     """
-    return shifted(
-        A, ("imagenet-a",), _within(classes, "imagenet-a"), answers, framing_of(3, size, resize), Selection(ids, first)
-    )
+    return load
 
 
-@register("dataset", "imagenet-r", source="arXiv:2006.16241", tags=("natural", "colour"), later=("classes",))
-def imagenet_r(
-    *,
-    classes: Classes = "imagenet-r",
-    answers: Two = "subset",
-    size: int = SIZE,
-    resize: int | None = RESIZE,
-    ids: str | None = None,
-    first: int | None = None,
-) -> ImageFiles:
-    """ImageNet-R: 30,000 renditions of 200 classes in art, cartoons, toys, tattoos and more.
-
-    `answers=subset` lets a model answer with the 200 classes alone (ImageNet testbed), `full` with all 1,000
-    (OODRobustBench).
-    """
-    return shifted(
-        R, ("imagenet-r",), _within(classes, "imagenet-r"), answers, framing_of(3, size, resize), Selection(ids, first)
-    )
+register("dataset", "imagenet-a", source="arXiv:1907.07174", tags=("natural", "colour"), later=("classes",))(
+    _in_200_classes(A, "ImageNet-A: 7,500 photographs of 200 classes that fooled a ResNet-50.")
+)
+register("dataset", "imagenet-r", source="arXiv:2006.16241", tags=("natural", "colour"), later=("classes",))(
+    _in_200_classes(R, "ImageNet-R: 30,000 renditions of 200 classes in art, cartoons, toys, tattoos and more.")
+)
 
 
 @register("dataset", "imagenet-sketch", source="arXiv:1905.13549", tags=("natural", "colour"))

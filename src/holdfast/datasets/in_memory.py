@@ -55,8 +55,7 @@ def in_memory(
     for what, given in (("labels", len(labels)), ("ids", len(ids))):
         if given != count:
             raise HoldfastError(f"`{name}` has {count} images and {given} {what}", hint="there must be one per image")
-    twice = first_duplicate(ids)
-    if twice is not None:
+    if (twice := first_duplicate(ids)) is not None:
         raise HoldfastError(
             f"the id `{twice}` appears twice in `{name}`", hint="an id names one image; make them unique"
         )

@@ -73,8 +73,9 @@ def _own_numbers(labels: NDArray[np.int64], classes: tuple[str, ...], known: int
         raise Misuse(f"`answers={known}`: a model has from 1 to {MOST_CLASSES:,} classes")
     numbers = [int(name) for name in classes if name.isdecimal() and len(name) < 10]
     if len(numbers) < len(classes) and len(classes) != known:
+        word = next((name for name in classes if not name.isdecimal()), classes[0])
         raise Misuse(
-            f"the classes of {where} are named, such as `{shortened(_first_word(classes))}`, not numbered",
+            f"the classes of {where} are named, such as `{shortened(word)}`, not numbered",
             hint="give the number or name of the model's class for each: answers=[…], or a file",
         )
     if len(numbers) < len(classes):
@@ -184,10 +185,6 @@ def _class_number(text: str, file: Path) -> int:
     if len(text) > 9:
         raise HoldfastError(f"{file} has the number {shortened(text)}", hint=f"at most {MOST_CLASSES:,} classes")
     return int(text)
-
-
-def _first_word(classes: Sequence[str]) -> str:
-    return next((name for name in classes if not name.isdecimal()), classes[0] if classes else "")
 
 
 def numbered_labels(

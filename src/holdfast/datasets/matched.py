@@ -20,7 +20,7 @@ from holdfast.core.refs import digest
 from holdfast.core.registry import register
 from holdfast.core.types import DatasetCard
 from holdfast.datasets.image_files import Framing, ImageFiles, framing_of, image_size, listing_digest
-from holdfast.datasets.imagenet_classes import KNOWN, Classes, classes_in_words, groups, synonyms
+from holdfast.datasets.imagenet_classes import KNOWN, Classes, classes_in_words, groups, members_among, synonyms
 from holdfast.datasets.imagenet_classes import names as wnids
 from holdfast.datasets.in_memory import first_duplicate
 from holdfast.datasets.subsample import keyed_choice
@@ -67,13 +67,15 @@ def matched_dataset(
         raise Misuse(f"`per_class` must lie in 1…`at_least`, got {per_class} of {at_least}")
     file = Path(table).expanduser()
     framing = framing_of(channels, size, resize)
-    names = _imagenet_names() if classes == IMAGENET else class_names(Path(classes).expanduser())
+    if classes == IMAGENET:  # each class under its one name with all the words of its synset, in the order of models
+        names = {name: (name, *synonyms()[wnid]) for wnid, name in wnids().items()}
+    else:
+        names = class_names(Path(classes).expanduser())
     if only is not None and classes != IMAGENET:
         raise Misuse("`only` takes some of ImageNet's classes, and `classes` is a file", hint="classes=imagenet")
     columns = table_columns(file, (image, text or by))
     ids = [str(path) for path in columns[image]]
-    twice = first_duplicate(ids)
-    if twice is not None:
+    if (twice := first_duplicate(ids)) is not None:
         raise HoldfastError(f"the image `{twice}` appears twice in {file}", hint="keep one row per image")
     labels = matches(columns[text or by], names, by=by, longest=longest)
     kept, counts = balanced_choice(ids, labels, len(names), per_class=per_class, at_least=at_least, seed=seed)
@@ -114,8 +116,7 @@ def _of_classes(
     """The images of some of ImageNet's classes, of those that have any; a model answers with these alone."""
     order = tuple(wnids())
     has = {order[label] for label in np.unique(labels).tolist()}
-    chosen = {name: tuple(wnid for wnid in members if wnid in has) for name, members in groups(only).items()}
-    chosen = {name: members for name, members in chosen.items() if members}
+    chosen = members_among(groups(only), has)
     if not chosen:
         raise HoldfastError(f"`{card.name}` has no images of the classes of {classes_in_words(only)}")
     number = {wnid: i for i, wnid in enumerate(order)}
@@ -134,11 +135,6 @@ def _of_classes(
     )
     own = np.array([meaning[int(labels[i])] for i in positions], dtype=np.int64)
     return ImageFiles(made, tuple(ids[i] for i in positions), own, kept.__getitem__, framing)
-
-
-def _imagenet_names() -> dict[str, tuple[str, ...]]:
-    """ImageNet's classes in the order of models, each under its one name with all the words of its synset."""
-    return {name: (name, *synonyms()[wnid]) for wnid, name in wnids().items()}
 
 
 def matches(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from holdfast.core.errors import Misuse
 from holdfast.core.refs import Ref
 from holdfast.core.registry import register, registry
@@ -22,8 +24,6 @@ def own_size(dataset: str, *, size: int | None = None, resize: int | None = None
     centre. Without a model, or for a dataset whose images have one size, it is the dataset itself. One that is stored
     cropped (ImageNet-C) is only resized.
     """
-    import numpy as np
-
     inner = registry.bind("dataset", dataset)
     args = dict(inner.args)
     if resize is not None and (size is None or resize < size):

@@ -50,13 +50,6 @@ TARS = {
     "noise": ("gaussian-noise", "impulse-noise", "shot-noise"),
     "weather": ("brightness", "fog", "frost", "snow"),
 }
-TAR_SUMS = {
-    "blur": "md5:2d8e81fdd8e07fef67b9334fa635e45c",
-    "digital": "md5:89157860d7b10d5797849337ca2e5c03",
-    "extra": "md5:d492dfba5fc162d8ec2c3cd8ee672984",
-    "noise": "md5:e80562d7f6c3f8834afb1ecf27252745",
-    "weather": "md5:33ffea4db4d93fe4a428c40a6ce0c25d",
-}
 SOURCE = "arXiv:1903.12261"
 SEVERITIES = 5
 
@@ -82,7 +75,13 @@ CIFAR10_C = register_download(
 IMAGENET_C = register_download(
     "imagenet-c",
     form(
-        {f"{name}.tar": checksum for name, checksum in TAR_SUMS.items()},
+        {
+            "blur.tar": "md5:2d8e81fdd8e07fef67b9334fa635e45c",
+            "digital.tar": "md5:89157860d7b10d5797849337ca2e5c03",
+            "extra.tar": "md5:d492dfba5fc162d8ec2c3cd8ee672984",
+            "noise.tar": "md5:e80562d7f6c3f8834afb1ecf27252745",
+            "weather.tar": "md5:33ffea4db4d93fe4a428c40a6ce0c25d",
+        },
         "https://zenodo.org/record/2235448/files/{name}",
     ),
     megabytes=70000,

@@ -33,14 +33,12 @@ class ChosenSamples:
         return bytes_of_file(self.whole, int(self.positions[position]))
 
 
-def subset_of(whole: Dataset, positions: NDArray[np.int64], *, name: str = "") -> ChosenSamples:
+def subset_of(whole: Dataset, positions: NDArray[np.int64]) -> ChosenSamples:
     """The samples at these positions, in this order."""
     if not len(positions):
         raise HoldfastError(f"nothing of `{whole.card.name}` is left", hint="ask for a larger share, or more samples")
     ids = tuple(whole.ids[position] for position in positions.tolist())
-    card = replace(
-        whole.card, name=name or whole.card.name, fingerprint=digest(["chosen", whole.card.fingerprint, list(ids)])
-    )
+    card = replace(whole.card, fingerprint=digest(["chosen", whole.card.fingerprint, list(ids)]))
     return ChosenSamples(card, ids, whole.labels[positions], whole, positions)
 
 

@@ -66,14 +66,7 @@ def lava() -> Field:
     return _stretched(_stretched(ridges) ** 4)
 
 
-TEXTURES: dict[str, Callable[[], Field]] = {
-    "blank": blank,
-    "tiles": tiles,
-    "wood": wood,
-    "carpet": carpet,
-    "bricks": bricks,
-    "lava": lava,
-}
+TEXTURES: dict[str, Callable[[], Field]] = {make.__name__: make for make in (blank, tiles, wood, carpet, bricks, lava)}
 
 
 @functools.lru_cache(maxsize=8)

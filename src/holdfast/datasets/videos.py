@@ -168,8 +168,7 @@ def _dataset(
     kept = [frame for frame in frames if frame.distance <= k]
     if not kept:
         raise HoldfastError(f"the labels of `{name}` name no frames")
-    twice = first_duplicate([frame.id for frame in kept])
-    if twice is not None:
+    if (twice := first_duplicate([frame.id for frame in kept])) is not None:
         raise HoldfastError(f"the frame `{twice}` appears twice in the labels of `{name}`", hint="get them again")
     scheme = class_scheme(name, answers)
     outside = [label for frame in kept for label in frame.right if not 0 <= label < len(scheme.names)]
@@ -223,7 +222,6 @@ def _short(key: str) -> str:
 
 
 def _number(path: str) -> int:
-    number = FRAME.search(path)
-    if number is None:
+    if (number := FRAME.search(path)) is None:
         raise HoldfastError(f"the name of frame {path} does not end in its number")
     return int(number[1])

@@ -10,8 +10,8 @@ from holdfast.core.registry import register
 from holdfast.core.types import Classifier, ModelCard
 from holdfast.models.check import check
 from holdfast.models.classifier import TorchClassifier, load, normalised, prepared, weights_digest, wrap
+from holdfast.models.file import save_model
 from holdfast.models.header import SavedModel, read_card
-from holdfast.models.saving import save_model
 
 __all__ = [
     "Classifier",

@@ -41,12 +41,12 @@ def check(classifier: Classifier, images: Tensor, labels: Tensor, *, majority: f
     few = images[index].detach().to(device), labels[index.to(labels.device)].to(device).long()
     share = float(np.unique(labels.cpu().numpy(), return_counts=True)[1].max()) / len(labels)
     share = share if majority is None else majority
-    subject = Subject(classifier, *few, was_training=probes.is_training(classifier), majority=share)
+    was_training = bool(getattr(classifier, "was_training", False) or probes.training_parts(classifier))
+    subject = Subject(classifier, *few, was_training, majority=share)
     flags: list[Flag] = []
     with modes_kept(classifier):
         for probe in PROBES:
-            result = _run_probe(probe, subject)
-            if result is None:
+            if (result := _run_probe(probe, subject)) is None:
                 continue
             flags.append(Flag(probe.__name__.replace("_", "-"), result.level, result.explanation))
             subject.flags.add(flags[-1].name)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
 from typing import Literal
 
 import torch.nn.functional as F
@@ -19,54 +21,10 @@ Block = Callable[[int, int, int], nn.Module]  # channels in, channels out, strid
 COUNTS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}
 
 
-@register("architecture", "resnet-cifar", source=HE)
-def resnet_cifar(*, depth: int = 50, channels: int = 3, classes: int = 10, width: int = 64) -> nn.Module:
-    """ResNet of depth 18, 34 or 50 for small images: a 3x3 stem without pooling; 50 has bottleneck blocks."""
-    return CifarResNet(block_counts(depth), channels, classes, width, bottleneck=depth == 50)
-
-
 @register("architecture", "resnet18-cifar", source=HE)
 def resnet18_cifar(*, channels: int = 3, classes: int = 10, width: int = 64) -> nn.Module:
     """ResNet-18 for small images: a 3x3 stem without pooling, names as in the common CIFAR checkpoints."""
-    return resnet_cifar(depth=18, channels=channels, classes=classes, width=width)
-
-
-@register("architecture", "resnet20-cifar", source="He et al. 2016, arXiv:1512.03385, section 4.2")
-def resnet20_cifar(*, depth: int = 20, channels: int = 3, classes: int = 10, width: int = 16) -> nn.Module:
-    """The thin ResNet of depth 6 n + 2 with three stages and shortcuts without parameters; 0.27 M parameters at 20."""
-    if depth < 8 or (depth - 2) % 6:
-        raise Misuse(f"the depth of a thin ResNet is 6 n + 2, such as 20, 32 or 56, got {depth}")
-    return ThinResNet((depth - 2) // 6, channels, classes, width)
-
-
-@register(
-    "architecture", "preact-resnet-cifar", source="He et al. 2016, arXiv:1603.05027; layout of kuangliu/pytorch-cifar"
-)
-def preact_resnet_cifar(
-    *,
-    depth: int = 18,
-    channels: int = 3,
-    classes: int = 10,
-    width: int = 64,
-    final_norm: bool = False,
-    activated_shortcut: bool = True,
-) -> nn.Module:
-    """Pre-activation ResNet of depth 18 or 34 for small images.
-
-    Public versions differ: `final_norm` has BatchNorm and ReLU before the last layer, and `activated_shortcut` takes
-    shortcuts after the first BatchNorm and ReLU of a block, not before.
-    """
-    if depth == 50:
-        raise Misuse("a pre-activation ResNet is built of depth 18 or 34")
-    return PreActResNet(block_counts(depth), channels, classes, width, final_norm, activated_shortcut)
-
-
-@register("architecture", "wide-resnet", source="Zagoruyko & Komodakis 2016, arXiv:1605.07146; layout of TRADES")
-def wide_resnet(
-    *, depth: int = 28, width: int = 10, channels: int = 3, classes: int = 10, activation: Activation = "relu"
-) -> nn.Module:
-    """WideResNet-depth-width for small images, with the names of keys of TRADES' and most public checkpoints."""
-    return WideResNet(wide_count(depth), width, channels, classes, ACTIVATIONS[activation])
+    return CifarResNet(depth=18, channels=channels, classes=classes, width=width)
 
 
 def block_counts(depth: int) -> tuple[int, ...]:
@@ -75,20 +33,24 @@ def block_counts(depth: int) -> tuple[int, ...]:
     return COUNTS[depth]
 
 
-def wide_count(depth: int) -> int:
-    """Blocks per stage."""
-    if depth < 10 or (depth - 4) % 6:
-        raise Misuse(f"the depth of a WideResNet is 6 n + 4, such as 28, 34 or 70, got {depth}")
-    return (depth - 4) // 6
-
-
 def plain_conv(inside: int, outside: int, size: int = 3, stride: int = 1, padding: int | None = None) -> nn.Conv2d:
     return nn.Conv2d(inside, outside, size, stride, size // 2 if padding is None else padding, bias=False)
 
 
-def stage_of(block: Block, inside: int, outside: int, count: int, stride: int) -> nn.Sequential:
-    first = block(inside, outside, stride)
-    return nn.Sequential(first, *(block(outside, outside, 1) for _ in range(count - 1)))
+def stages_of(block: Block, sides: Sequence[int], counts: Sequence[int]) -> list[nn.Sequential]:
+    """Stages from each number of channels to the next; all but the first halve height and width."""
+    stages = []
+    for number, ((inside, outside), count) in enumerate(zip(pairwise(sides), counts, strict=True)):
+        first = block(inside, outside, 2 if number else 1)
+        stages.append(nn.Sequential(first, *(block(outside, outside, 1) for _ in range(count - 1))))
+    return stages
+
+
+def wide_stages(block: Block, depth: int, width: int) -> list[nn.Sequential]:
+    """The three stages of a WideResNet."""
+    if depth < 10 or (depth - 4) % 6:
+        raise Misuse(f"the depth of a WideResNet is 6 n + 4, such as 28, 34 or 70, got {depth}")
+    return stages_of(block, (16, 16 * width, 32 * width, 64 * width), ((depth - 4) // 6,) * 3)
 
 
 def stage_under(name: str, stage: nn.Module) -> nn.Sequential:
@@ -102,19 +64,17 @@ def pooled(features: Tensor) -> Tensor:
     return F.adaptive_avg_pool2d(features, 1).flatten(1)
 
 
+@register("architecture", "resnet-cifar", source=HE)
 class CifarResNet(nn.Module):
-    """Post-activation ResNet with four stages of basic or bottleneck blocks."""
+    """ResNet of depth 18, 34 or 50 for small images: a 3x3 stem without pooling; 50 has bottleneck blocks."""
 
-    def __init__(self, counts: Sequence[int], channels: int, classes: int, width: int, *, bottleneck: bool) -> None:
+    def __init__(self, *, depth: int = 50, channels: int = 3, classes: int = 10, width: int = 64) -> None:
         super().__init__()
-        grown = 4 if bottleneck else 1
-        block: Block = BottleneckBlock if bottleneck else PlainBlock
+        block, growth = (BottleneckBlock, 4) if depth == 50 else (PlainBlock, 1)
+        sides = [width * growth * number for number in (1, 2, 4, 8)]
         self.conv1, self.bn1 = plain_conv(channels, width), nn.BatchNorm2d(width)
-        self.layer1 = stage_of(block, width, width * grown, counts[0], 1)
-        self.layer2 = stage_of(block, width * grown, 2 * width * grown, counts[1], 2)
-        self.layer3 = stage_of(block, 2 * width * grown, 4 * width * grown, counts[2], 2)
-        self.layer4 = stage_of(block, 4 * width * grown, 8 * width * grown, counts[3], 2)
-        self.linear = nn.Linear(8 * width * grown, classes)
+        self.layer1, self.layer2, self.layer3, self.layer4 = stages_of(block, [width, *sides], block_counts(depth))
+        self.linear = nn.Linear(sides[-1], classes)
 
     def forward(self, images: Tensor) -> Tensor:
         features = F.relu(self.bn1(self.conv1(images)))
@@ -125,31 +85,34 @@ class CifarResNet(nn.Module):
 class PlainBlock(nn.Module):
     """Two 3x3 convolutions and a shortcut, which is a 1x1 convolution with BatchNorm where the shape changes."""
 
-    def __init__(self, inside: int, outside: int, stride: int) -> None:
+    def __init__(self, inside: int, outside: int, stride: int, *, shortcut: str = "shortcut") -> None:
         super().__init__()
         self.conv1, self.bn1 = plain_conv(inside, outside, stride=stride), nn.BatchNorm2d(outside)
         self.conv2, self.bn2 = plain_conv(outside, outside), nn.BatchNorm2d(outside)
-        self.shortcut = _projection(inside, outside, stride)
+        self.shortcut_name = shortcut
+        self.add_module(shortcut, _projection(inside, outside, stride))
 
     def forward(self, features: Tensor) -> Tensor:
         branch: Tensor = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(features)))))
-        return F.relu(branch + self.shortcut(features))
+        return F.relu(branch + getattr(self, self.shortcut_name)(features))
 
 
 class BottleneckBlock(nn.Module):
-    """A 3x3 convolution between two 1x1 ones, at a quarter of the channels."""
+    """A 3x3 convolution between two 1x1 ones, at a quarter of the channels times `width`; it has the stride."""
 
-    def __init__(self, inside: int, outside: int, stride: int) -> None:
+    def __init__(self, inside: int, outside: int, stride: int, *, width: int = 1, shortcut: str = "shortcut") -> None:
         super().__init__()
-        self.conv1, self.bn1 = plain_conv(inside, outside // 4, 1), nn.BatchNorm2d(outside // 4)
-        self.conv2, self.bn2 = plain_conv(outside // 4, outside // 4, stride=stride), nn.BatchNorm2d(outside // 4)
-        self.conv3, self.bn3 = plain_conv(outside // 4, outside, 1), nn.BatchNorm2d(outside)
-        self.shortcut = _projection(inside, outside, stride)
+        narrow = outside // 4 * width
+        self.conv1, self.bn1 = plain_conv(inside, narrow, 1), nn.BatchNorm2d(narrow)
+        self.conv2, self.bn2 = plain_conv(narrow, narrow, stride=stride), nn.BatchNorm2d(narrow)
+        self.conv3, self.bn3 = plain_conv(narrow, outside, 1), nn.BatchNorm2d(outside)
+        self.shortcut_name = shortcut
+        self.add_module(shortcut, _projection(inside, outside, stride))
 
     def forward(self, features: Tensor) -> Tensor:
         branch = F.relu(self.bn1(self.conv1(features)))
         branch = self.bn3(self.conv3(F.relu(self.bn2(self.conv2(branch)))))
-        return F.relu(branch + self.shortcut(features))
+        return F.relu(branch + getattr(self, self.shortcut_name)(features))
 
 
 def _projection(inside: int, outside: int, stride: int) -> nn.Sequential:
@@ -158,15 +121,17 @@ def _projection(inside: int, outside: int, stride: int) -> nn.Sequential:
     return nn.Sequential(plain_conv(inside, outside, 1, stride), nn.BatchNorm2d(outside))
 
 
+@register("architecture", "resnet20-cifar", source="He et al. 2016, arXiv:1512.03385, section 4.2")
 class ThinResNet(nn.Module):
-    """Three stages of blocks whose shortcuts drop pixels and add empty channels."""
+    """The thin ResNet of depth 6 n + 2 with three stages and shortcuts without parameters; 0.27 M parameters at 20."""
 
-    def __init__(self, count: int, channels: int, classes: int, width: int) -> None:
+    def __init__(self, *, depth: int = 20, channels: int = 3, classes: int = 10, width: int = 16) -> None:
         super().__init__()
+        if depth < 8 or (depth - 2) % 6:
+            raise Misuse(f"the depth of a thin ResNet is 6 n + 2, such as 20, 32 or 56, got {depth}")
         self.conv1, self.bn1 = plain_conv(channels, width), nn.BatchNorm2d(width)
-        self.layer1 = stage_of(ThinBlock, width, width, count, 1)
-        self.layer2 = stage_of(ThinBlock, width, 2 * width, count, 2)
-        self.layer3 = stage_of(ThinBlock, 2 * width, 4 * width, count, 2)
+        sides = (width, width, 2 * width, 4 * width)
+        self.layer1, self.layer2, self.layer3 = stages_of(ThinBlock, sides, ((depth - 2) // 6,) * 3)
         self.linear = nn.Linear(4 * width, classes)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -190,28 +155,31 @@ class ThinBlock(nn.Module):
         return F.relu(branch + F.pad(smaller, (0, 0, 0, 0, self.padding, self.padding)))
 
 
+@register("architecture", "preact-resnet-cifar", source=HE_PREACT)
 class PreActResNet(nn.Module):
-    """Pre-activation ResNet with four stages."""
+    """Pre-activation ResNet of depth 18 or 34 for small images.
+
+    Public versions differ: `final_norm` has BatchNorm and ReLU before the last layer, and `activated_shortcut` takes
+    shortcuts after the first BatchNorm and ReLU of a block, not before.
+    """
 
     def __init__(
         self,
-        counts: Sequence[int],
-        channels: int,
-        classes: int,
-        width: int,
-        final_norm: bool,
-        activated_shortcut: bool,
+        *,
+        depth: int = 18,
+        channels: int = 3,
+        classes: int = 10,
+        width: int = 64,
+        final_norm: bool = False,
+        activated_shortcut: bool = True,
     ) -> None:
         super().__init__()
-
-        def block(inside: int, outside: int, stride: int) -> nn.Module:
-            return PreActBlock(inside, outside, stride, activated_shortcut)
-
+        if depth == 50:
+            raise Misuse("a pre-activation ResNet is built of depth 18 or 34")
+        block = partial(PreActBlock, activated_shortcut=activated_shortcut)
+        sides = (width, width, 2 * width, 4 * width, 8 * width)
         self.conv1 = plain_conv(channels, width)
-        self.layer1 = stage_of(block, width, width, counts[0], 1)
-        self.layer2 = stage_of(block, width, 2 * width, counts[1], 2)
-        self.layer3 = stage_of(block, 2 * width, 4 * width, counts[2], 2)
-        self.layer4 = stage_of(block, 4 * width, 8 * width, counts[3], 2)
+        self.layer1, self.layer2, self.layer3, self.layer4 = stages_of(block, sides, block_counts(depth))
         self.bn = nn.BatchNorm2d(8 * width) if final_norm else None
         self.linear = nn.Linear(8 * width, classes)
 
@@ -241,22 +209,19 @@ class PreActBlock(nn.Module):
         return branch + shortcut
 
 
+@register("architecture", "wide-resnet", source="Zagoruyko & Komodakis 2016, arXiv:1605.07146; layout of TRADES")
 class WideResNet(nn.Module):
-    """Pre-activation WideResNet with three stages."""
+    """WideResNet-depth-width for small images, with the names of keys of TRADES' and most public checkpoints."""
 
     def __init__(
-        self, count: int, width: int, channels: int, classes: int, activation: Callable[[Tensor], Tensor]
+        self, *, depth: int = 28, width: int = 10, channels: int = 3, classes: int = 10, activation: Activation = "relu"
     ) -> None:
         super().__init__()
-
-        def block(inside: int, outside: int, stride: int) -> nn.Module:
-            return WideBlock(inside, outside, stride, activation)
-
-        self.activation = activation
+        self.activation = ACTIVATIONS[activation]
+        block = partial(WideBlock, activation=self.activation)
         self.conv1 = plain_conv(channels, 16)
-        self.block1 = stage_under("layer", stage_of(block, 16, 16 * width, count, 1))
-        self.block2 = stage_under("layer", stage_of(block, 16 * width, 32 * width, count, 2))
-        self.block3 = stage_under("layer", stage_of(block, 32 * width, 64 * width, count, 2))
+        stages = wide_stages(block, depth, width)
+        self.block1, self.block2, self.block3 = (stage_under("layer", stage) for stage in stages)
         self.bn1 = nn.BatchNorm2d(64 * width)
         self.fc = nn.Linear(64 * width, classes)
 

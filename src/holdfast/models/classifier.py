@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import NamedTuple, TypeGuard, cast
+from typing import Any, NamedTuple, TypeGuard, cast
 
 import torch
 import torch.nn.functional as F
@@ -242,21 +242,11 @@ def wrap(
     printable_name(name, most=MOST_LETTERS)
     if device is not None:
         net.to(device)
+    facts = {"trained_on": trained_on, "threats": threats, "kind": kind, "group": group}
     classifier = described(
-        net, name=name, classes=classes, channels=channels, size=size, mean=mean, std=std, shape=shape
+        net, name=name, classes=classes, channels=channels, size=size, mean=mean, std=std, shape=shape, **facts
     )
-    count = sum(parameter.numel() for parameter in net.parameters())
-    weights = weights_digest(classifier.net) if classifier.net.state_dict() else ""
-    classifier.card = replace(
-        classifier.card,
-        source="live",
-        trained_on=trained_on,
-        threats=threats,
-        weights=weights,
-        parameters=count,
-        kind=kind,
-        group=group,
-    )
+    _complete_card(classifier, "live")
     classifier.live = True
     return classifier
 
@@ -265,16 +255,21 @@ def prepared(
     classifier: Classifier, *, source: str = "live", device: str | torch.device | None = None
 ) -> TorchClassifier:
     """The classifier in evaluation mode, its parameters frozen, its card completed with source, digest and size."""
-    ready = (
-        classifier if isinstance(classifier, TorchClassifier) else TorchClassifier(_module(classifier), classifier.card)
-    )
+    ready = classifier
+    if not isinstance(ready, TorchClassifier):
+        net = ready if isinstance(ready, nn.Module) else _Called(ready)
+        ready = TorchClassifier(net, ready.card)
     ready.eval().requires_grad_(False)
     if device is not None:
         ready.to(device)
-    count = sum(parameter.numel() for parameter in ready.parameters())
-    weights = weights_digest(ready.net) if ready.net.state_dict() else ready.card.weights
-    ready.card = replace(ready.card, source=source, weights=weights, parameters=count or ready.card.parameters)
+    _complete_card(ready, source)
     return ready
+
+
+def _complete_card(classifier: TorchClassifier, source: str) -> None:
+    count = sum(parameter.numel() for parameter in classifier.parameters()) or classifier.card.parameters
+    weights = weights_digest(classifier.net) if classifier.net.state_dict() else classifier.card.weights
+    classifier.card = replace(classifier.card, source=source, weights=weights, parameters=count)
 
 
 def described(
@@ -287,8 +282,12 @@ def described(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
     shape: tuple[int, int, int] | None = None,
+    **facts: Any,
 ) -> TorchClassifier:
-    """The network behind its preprocessing with a first card; unknown facts are found by a forward pass."""
+    """The network behind its preprocessing with a first card; unknown numbers are found by a forward pass.
+
+    `facts` are further fields of the card.
+    """
     if channels is None and mean is not None and len(mean) > 1:
         channels = len(mean)
     if mean is not None and channels is not None and len(mean) not in (1, channels):
@@ -298,7 +297,7 @@ def described(
     if classes is None or channels is None:
         outputs = _probed(whole, name=name, channels=channels, size=size, shape=shape)
         classes, channels = classes or outputs.classes, channels or outputs.channels
-    return TorchClassifier(whole, ModelCard(name=name, source="", classes=classes, channels=channels, size=size))
+    return TorchClassifier(whole, ModelCard(name, "", classes, channels, size, **facts))
 
 
 def is_classifier(thing: object) -> TypeGuard[Classifier]:
@@ -349,7 +348,3 @@ class _Called(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         return self.function(images)
-
-
-def _module(classifier: Classifier) -> nn.Module:
-    return classifier if isinstance(classifier, nn.Module) else _Called(classifier)

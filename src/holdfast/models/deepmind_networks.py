@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -15,53 +16,27 @@ from holdfast.models.cifar_networks import (
     block_counts,
     plain_conv,
     pooled,
-    stage_of,
     stage_under,
-    wide_count,
+    stages_of,
+    wide_stages,
 )
 
 REBUFFI = "Rebuffi et al. 2021, arXiv:2103.01946; layout of deepmind-research"
 
 
 @register("architecture", "wide-resnet-dm", source="Gowal et al. 2020, arXiv:2010.03593; layout of deepmind-research")
-def wide_resnet_dm(
-    *, depth: int = 28, width: int = 10, channels: int = 3, classes: int = 10, activation: Activation = "silu"
-) -> nn.Module:
-    """WideResNet-depth-width as DeepMind trains it: SiLU, and strided convolutions padded below and to the right."""
-    return DmWideResNet(wide_count(depth), width, channels, classes, ACTIVATIONS[activation])
-
-
-@register(
-    "architecture", "preact-resnet-dm", source="Rebuffi et al. 2021, arXiv:2103.01946; layout of deepmind-research"
-)
-def preact_resnet_dm(
-    *, depth: int = 18, channels: int = 3, classes: int = 10, width: int = 64, activation: Activation = "silu"
-) -> nn.Module:
-    """Pre-activation ResNet 18 or 34 as DeepMind trains it: SiLU, 3x3 shortcuts, padding of `wide-resnet-dm`."""
-    if depth == 50:
-        raise Misuse("a pre-activation ResNet is built of depth 18 or 34")
-    return DmPreActResNet(block_counts(depth), channels, classes, width, ACTIVATIONS[activation])
-
-
 class DmWideResNet(nn.Module):
-    """`WideResNet` in DeepMind's layout."""
+    """WideResNet-depth-width as DeepMind trains it: SiLU, and strided convolutions padded below and to the right."""
 
     def __init__(
-        self, count: int, width: int, channels: int, classes: int, activation: Callable[[Tensor], Tensor]
+        self, *, depth: int = 28, width: int = 10, channels: int = 3, classes: int = 10, activation: Activation = "silu"
     ) -> None:
         super().__init__()
-
-        def block(inside: int, outside: int, stride: int) -> nn.Module:
-            return DmWideBlock(inside, outside, stride, activation)
-
-        def stage(inside: int, outside: int, stride: int) -> nn.Module:
-            return stage_under("block", stage_of(block, inside, outside, count, stride))
-
-        self.activation = activation
+        self.activation = ACTIVATIONS[activation]
+        block = partial(DmWideBlock, activation=self.activation)
         self.init_conv = plain_conv(channels, 16)
-        self.layer = nn.Sequential(
-            stage(16, 16 * width, 1), stage(16 * width, 32 * width, 2), stage(32 * width, 64 * width, 2)
-        )
+        stages = wide_stages(block, depth, width)
+        self.layer = nn.Sequential(*(stage_under("block", stage) for stage in stages))
         self.batchnorm = nn.BatchNorm2d(64 * width)
         self.logits = nn.Linear(64 * width, classes)
 
@@ -89,23 +64,21 @@ class DmWideBlock(nn.Module):
         return result
 
 
+@register("architecture", "preact-resnet-dm", source=REBUFFI)
 class DmPreActResNet(nn.Module):
-    """`PreActResNet` in DeepMind's layout."""
+    """Pre-activation ResNet 18 or 34 as DeepMind trains it: SiLU, 3x3 shortcuts, padding of `wide-resnet-dm`."""
 
     def __init__(
-        self, counts: Sequence[int], channels: int, classes: int, width: int, activation: Callable[[Tensor], Tensor]
+        self, *, depth: int = 18, channels: int = 3, classes: int = 10, width: int = 64, activation: Activation = "silu"
     ) -> None:
         super().__init__()
-
-        def block(inside: int, outside: int, stride: int) -> nn.Module:
-            return DmPreActBlock(inside, outside, stride, activation)
-
-        self.activation = activation
+        if depth == 50:
+            raise Misuse("a pre-activation ResNet is built of depth 18 or 34")
+        sides = (width, width, 2 * width, 4 * width, 8 * width)
+        self.activation = ACTIVATIONS[activation]
+        block = partial(DmPreActBlock, activation=self.activation)
         self.conv_2d = plain_conv(channels, width)
-        self.layer_0 = stage_of(block, width, width, counts[0], 1)
-        self.layer_1 = stage_of(block, width, 2 * width, counts[1], 2)
-        self.layer_2 = stage_of(block, 2 * width, 4 * width, counts[2], 2)
-        self.layer_3 = stage_of(block, 4 * width, 8 * width, counts[3], 2)
+        self.layer_0, self.layer_1, self.layer_2, self.layer_3 = stages_of(block, sides, block_counts(depth))
         self.batchnorm = nn.BatchNorm2d(8 * width)
         self.logits = nn.Linear(8 * width, classes)
 

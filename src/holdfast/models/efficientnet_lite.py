@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -34,7 +33,7 @@ def efficientnet_lite(number: int = 0) -> Classifier:
         net.load_state_dict(torch.load(file, map_location="cpu", weights_only=True))
     except (OSError, RuntimeError) as error:
         raise HoldfastError(f"{file} does not hold the weights of EfficientNet-Lite{number}: {error}") from error
-    classifier = described(
+    return described(
         net,
         name=f"efficientnet-lite{number}",
         classes=1000,
@@ -42,7 +41,8 @@ def efficientnet_lite(number: int = 0) -> Classifier:
         size=SIZES[number],
         mean=(127 / 255,) * 3,
         std=(128 / 255,) * 3,
+        trained_on="imagenet",
+        kind="standard",
+        licence="Apache-2.0",
+        resize=SIZES[number] + PADDING,
     )
-    card, resize = classifier.card, SIZES[number] + PADDING
-    classifier.card = replace(card, trained_on="imagenet", kind="standard", licence="Apache-2.0", resize=resize)
-    return classifier

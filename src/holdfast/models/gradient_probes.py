@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from holdfast.models.subject import ProbeResult, Subject, margin_of
+from holdfast.models.subject import ProbeResult, Subject, error, margin_of, warning
 
 MANY_CALLS = 8  # of one part with weights in one pass; recurrence in feed-forward classifiers stays below
 SIZES = (1e-3, 1e-2, 1e-1)  # what a step should change the margin by, in units of the largest logit
@@ -22,33 +22,30 @@ STILL, PIXELS = 1e-5, 100  # a change of so many pixels by so little, that no fl
 
 def optimisation_loop(subject: Subject) -> ProbeResult | None:
     assert subject.output is not None, "the forward pass comes first, and is watched"
-    part, calls = max(subject.watch.calls.items(), key=lambda item: item[1], default=("", 0))
-    if subject.watch.backwards:
+    part, calls = max(subject.calls.items(), key=lambda item: item[1], default=("", 0))
+    if subject.backwards:
         what = "The forward pass runs backward passes of its own: it optimises while it predicts."
     elif calls >= MANY_CALLS:
         what = f"One forward pass calls `{part}` {calls} times, like an optimisation or sampling loop."
     else:
         return None
-    return ProbeResult(
-        "warning",
+    return warning(
         f"{what} Gradient attacks see through that badly and look weaker than they are (arXiv:2202.13711). Add an "
-        "adaptive or transfer attack, and count the extra passes in the cost.",
+        "adaptive or transfer attack, and count the extra passes in the cost."
     )
 
 
 def not_differentiable(subject: Subject) -> ProbeResult | None:
     if not subject.classifier.card.differentiable:
-        return ProbeResult(
-            "warning",
+        return warning(
             "The model runs forward only. Attacks that follow gradients cannot run; those that look at logits alone "
-            "are weaker, so robust accuracy is an upper limit. Measure the original network where you can.",
+            "are weaker, so robust accuracy is an upper limit. Measure the original network where you can."
         )
     if subject.gradients.cross_entropy is not None:
         return None
-    return ProbeResult(
-        "error",
+    return error(
         "No gradient reaches the images: no_grad, detach, numpy or an index cuts the forward pass. Gradient attacks "
-        "cannot run. Remove the cut, or declare the model forward-only on its card and attack its logits.",
+        "cannot run. Remove the cut, or declare the model forward-only on its card and attack its logits."
     )
 
 
@@ -57,10 +54,9 @@ def gradient_nan(subject: Subject) -> ProbeResult | None:
     broken = 0 if gradient is None else int((~torch.isfinite(gradient)).flatten(1).any(1).sum())
     if not broken:
         return None
-    return ProbeResult(
-        "error",
+    return error(
         f"{broken} of {len(subject.images)} images have a NaN or infinite input gradient and finite logits. Attacks "
-        "stop there, and the sample would count as robust. Look for a root or norm at zero, or half precision.",
+        "stop there, and the sample would count as robust. Look for a root or norm at zero, or half precision."
     )
 
 
@@ -110,11 +106,10 @@ def gradient_false(subject: Subject) -> ProbeResult | None:
             return None
         best = result if best is None or result.correlation > best.correlation else best
     assert best is not None, "there are sizes to try"
-    return ProbeResult(
-        "warning",
+    return warning(
         f"The gradient is not that of the model: along it the margin rises {best.ratio:.2g} times as much as it says, "
         f"and over random steps the two correlate by {best.correlation:.2f}. Attacks follow it astray, and look weaker "
-        "than they are. Give the true gradient, or attack with queries.",
+        "than they are. Give the true gradient, or attack with queries."
     )
 
 
@@ -160,11 +155,10 @@ def input_rounded(subject: Subject) -> ProbeResult | None:
     still = int((before == after).all(1).sum())
     if still <= len(few) // 2:
         return None
-    return ProbeResult(
-        "warning",
+    return warning(
         f"For {still} of {len(few)} images a change of {PIXELS} pixels by {STILL:g} gives the very same logits: the "
         "input or the answer is rounded. Small perturbations vanish, and gradients cannot tell. Attack the model "
-        "without the rounding, or with queries.",
+        "without the rounding, or with queries."
     )
 
 

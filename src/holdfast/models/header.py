@@ -26,8 +26,7 @@ class SavedModel:
 
 def read_card(path: str | Path) -> SavedModel | None:
     """What a model file says about itself; None for plain weights."""
-    text = read_header(path).get("card")
-    if text is None:
+    if (text := read_header(path).get("card")) is None:
         return None
     try:
         fields = json.loads(text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from holdfast.core.errors import Misuse
 from holdfast.core.registry import register
-from holdfast.models.cifar_networks import Block, plain_conv, pooled, stage_of
+from holdfast.models.cifar_networks import BottleneckBlock, PlainBlock, plain_conv, pooled, stage_under, stages_of
 
 COUNTS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
 CONVNEXTS = {
@@ -25,40 +25,20 @@ EPSILON = 1e-6  # of ConvNeXt's layer norms
 
 
 @register("architecture", "resnet-imagenet", source="He et al. 2016, arXiv:1512.03385; layout of torchvision")
-def resnet_imagenet(*, depth: int = 50, width: int = 1, channels: int = 3, classes: int = 1000) -> nn.Module:
-    """ResNet of depth 18, 34, 50, 101 or 152 with a 7x7 stem; `width=2` is the wide one (`wide_resnet50_2`)."""
-    if depth not in COUNTS:
-        raise Misuse(f"a ResNet for ImageNet has depth {', '.join(map(str, COUNTS))}, got {depth}")
-    if depth < 50 and width != 1:
-        raise Misuse(f"only bottleneck blocks (depth 50 and more) have another width, got depth={depth},width={width}")
-    return ImageNetResNet(COUNTS[depth], width, channels, classes, bottleneck=depth >= 50)
-
-
-@register("architecture", "convnext", source="Liu et al. 2022, arXiv:2201.03545; layout of timm")
-def convnext(
-    *,
-    variant: Literal["tiny", "small", "base", "large"] = "tiny",
-    stem: Stem = "patch",
-    channels: int = 3,
-    classes: int = 1000,
-) -> nn.Module:
-    """ConvNeXt. `stem`: patches of 4x4, or the `two` or `three` convolutions of arXiv:2303.01870 (ConvStem)."""
-    counts, width = CONVNEXTS[variant]
-    return ConvNeXt(counts, width, channels, classes, stem)
-
-
 class ImageNetResNet(nn.Module):
-    """Post-activation ResNet with four stages; the stride of a bottleneck block lies in its 3x3 convolution."""
+    """ResNet of depth 18, 34, 50, 101 or 152 with a 7x7 stem; `width=2` is the wide one (`wide_resnet50_2`)."""
 
-    def __init__(self, counts: Sequence[int], width: int, channels: int, classes: int, *, bottleneck: bool) -> None:
+    def __init__(self, *, depth: int = 50, width: int = 1, channels: int = 3, classes: int = 1000) -> None:
         super().__init__()
-        sides = [side * (4 if bottleneck else 1) for side in (64, 128, 256, 512)]
-
-        def block(inside: int, outside: int, stride: int) -> nn.Module:
-            return WideBottleneck(inside, outside, stride, width) if bottleneck else BasicBlock(inside, outside, stride)
-
+        if depth not in COUNTS:
+            raise Misuse(f"a ResNet for ImageNet has depth {', '.join(map(str, COUNTS))}, got {depth}")
+        if depth < 50 and width != 1:
+            problem = f"only bottleneck blocks (depth 50 and more) have another width, got depth={depth},width={width}"
+            raise Misuse(problem)
+        kind, growth = (partial(BottleneckBlock, width=width), 4) if depth >= 50 else (PlainBlock, 1)
+        block, sides = partial(kind, shortcut="downsample"), [side * growth for side in (64, 128, 256, 512)]
         self.conv1, self.bn1 = plain_conv(channels, 64, 7, 2), nn.BatchNorm2d(64)
-        self.layer1, self.layer2, self.layer3, self.layer4 = _stages(block, [64, *sides], counts)
+        self.layer1, self.layer2, self.layer3, self.layer4 = stages_of(block, [64, *sides], COUNTS[depth])
         self.fc = nn.Linear(sides[-1], classes)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -67,53 +47,20 @@ class ImageNetResNet(nn.Module):
         return logits
 
 
-def _stages(block: Block, sides: Sequence[int], counts: Sequence[int]) -> list[nn.Sequential]:
-    strides = (1, 2, 2, 2)
-    return [stage_of(block, sides[i], sides[i + 1], count, strides[i]) for i, count in enumerate(counts)]
-
-
-class BasicBlock(nn.Module):
-    """Two 3x3 convolutions."""
-
-    def __init__(self, inside: int, outside: int, stride: int) -> None:
-        super().__init__()
-        self.conv1, self.bn1 = plain_conv(inside, outside, stride=stride), nn.BatchNorm2d(outside)
-        self.conv2, self.bn2 = plain_conv(outside, outside), nn.BatchNorm2d(outside)
-        self.downsample = _downsample(inside, outside, stride)
-
-    def forward(self, features: Tensor) -> Tensor:
-        branch: Tensor = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(features)))))
-        return F.relu(branch + (features if self.downsample is None else self.downsample(features)))
-
-
-class WideBottleneck(nn.Module):
-    """A 3x3 convolution between two 1x1 ones, at a quarter of the channels times `width`."""
-
-    def __init__(self, inside: int, outside: int, stride: int, width: int) -> None:
-        super().__init__()
-        narrow = outside // 4 * width
-        self.conv1, self.bn1 = plain_conv(inside, narrow, 1), nn.BatchNorm2d(narrow)
-        self.conv2, self.bn2 = plain_conv(narrow, narrow, stride=stride), nn.BatchNorm2d(narrow)
-        self.conv3, self.bn3 = plain_conv(narrow, outside, 1), nn.BatchNorm2d(outside)
-        self.downsample = _downsample(inside, outside, stride)
-
-    def forward(self, features: Tensor) -> Tensor:
-        branch = F.relu(self.bn1(self.conv1(features)))
-        branch = self.bn3(self.conv3(F.relu(self.bn2(self.conv2(branch)))))
-        return F.relu(branch + (features if self.downsample is None else self.downsample(features)))
-
-
-def _downsample(inside: int, outside: int, stride: int) -> nn.Sequential | None:
-    if stride == 1 and inside == outside:
-        return None
-    return nn.Sequential(plain_conv(inside, outside, 1, stride), nn.BatchNorm2d(outside))
-
-
+@register("architecture", "convnext", source="Liu et al. 2022, arXiv:2201.03545; layout of timm")
 class ConvNeXt(nn.Module):
-    """Four stages of depthwise 7x7 convolutions and two-layer perceptrons; layer norms take the channels of a pixel."""
+    """ConvNeXt. `stem`: patches of 4x4, or the `two` or `three` convolutions of arXiv:2303.01870 (ConvStem)."""
 
-    def __init__(self, counts: Sequence[int], width: int, channels: int, classes: int, stem: Stem) -> None:
+    def __init__(
+        self,
+        *,
+        variant: Literal["tiny", "small", "base", "large"] = "tiny",
+        stem: Stem = "patch",
+        channels: int = 3,
+        classes: int = 1000,
+    ) -> None:
         super().__init__()
+        counts, width = CONVNEXTS[variant]
         sides = [width * 2**i for i in range(4)]
         self.stem = _stem(stem, channels, width)
         self.stages = nn.Sequential(
@@ -135,9 +82,7 @@ def _stem(kind: Stem, channels: int, width: int) -> nn.Module:
     layers: list[nn.Module] = []
     for inside, outside, stride in zip((channels, *sides), sides, (2, 2, 1), strict=False):
         layers += [nn.Conv2d(inside, outside, 3, stride, 1), ChannelNorm(outside), nn.GELU()]
-    deeper = nn.Sequential()
-    deeper.add_module("stem", nn.Sequential(*layers))
-    return deeper
+    return stage_under("stem", nn.Sequential(*layers))
 
 
 class ChannelNorm(nn.LayerNorm):
@@ -182,10 +127,10 @@ class ConvNeXtBlock(nn.Module):
 class Perceptron(nn.Module):
     """Two linear layers with four times the channels between them."""
 
-    def __init__(self, width: int, activation: Callable[[Tensor], Tensor] = F.gelu) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.fc1, self.fc2, self.activation = nn.Linear(width, 4 * width), nn.Linear(4 * width, width), activation
+        self.fc1, self.fc2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, features: Tensor) -> Tensor:
-        result: Tensor = self.fc2(self.activation(self.fc1(features)))
+        result: Tensor = self.fc2(F.gelu(self.fc1(features)))
         return result

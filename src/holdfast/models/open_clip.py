@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,12 +14,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from holdfast.core.errors import HoldfastError, Misuse, unknown
+from holdfast.core.errors import Misuse, unknown
 from holdfast.core.home import data_home
 from holdfast.core.registry import register
 from holdfast.core.types import Classifier
 from holdfast.models.classifier import described, weights_digest
-from holdfast.models.extras import optional
+from holdfast.models.extras import made_by, optional
 from holdfast.models.weights import TORCH_FILES, fit_weights, read_state
 
 Template = str | Callable[[str], str]
@@ -56,7 +55,7 @@ def open_clip_model(
     weights = kept_text_weights(package, model, name, names, prompts)
     visual = model.visual
     size = getattr(visual, "image_size", None)
-    classifier = described(
+    return described(
         ZeroShot(visual, weights),
         name=name,
         classes=len(names),
@@ -64,12 +63,8 @@ def open_clip_model(
         size=int(size[0] if isinstance(size, tuple | list) else size) if size else None,
         mean=tuple(getattr(visual, "image_mean", None) or package.OPENAI_DATASET_MEAN),
         std=tuple(getattr(visual, "image_std", None) or package.OPENAI_DATASET_STD),
-    )
-    classifier.card = replace(
-        classifier.card,
         notes=f"zero-shot, {len(names)} classes, {len(prompts)} templates, weights {pretrained or name}",
     )
-    return classifier
 
 
 class ZeroShot(nn.Module):
@@ -184,14 +179,10 @@ def _created(package: ModuleType, name: str, pretrained: str | None) -> Any:
             otherwise="name a tag of open_clip, or a file",
         )
     state = read_state(file) if file is not None and is_file else None
-    try:
-        model = package.create_model(name, pretrained=None if is_file else pretrained)
-    except Exception as error:
-        hint = "without a network, download the weights elsewhere and name the file: pretrained=FILE"
-        raise HoldfastError(f"open_clip cannot make `{name}`: {error}", hint=hint) from error
-    if state is not None:
-        fit_weights(model, state, what=f"`{pretrained}`")
-    return model.eval()
+    hint = "without a network, download the weights elsewhere and name the file: pretrained=FILE"
+    tag = None if is_file else pretrained
+    model = made_by("open_clip", name, lambda: package.create_model(name, pretrained=tag), hint=hint)
+    return model if state is None else fit_weights(model, state, what=f"`{pretrained}`")
 
 
 def _tags(package: ModuleType, name: str) -> list[str]:

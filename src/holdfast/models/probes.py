@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from holdfast.core.rounding import percent
 from holdfast.models.classifier import in_training_mode
-from holdfast.models.subject import ProbeResult, Subject
+from holdfast.models.subject import ProbeResult, Subject, error, note, warning
 
 SAME = 1e-5  # relative; float32 sums in another order (atomics on a GPU) stay below it
 SAME_IN_BATCH = 1e-3  # relative; another batch size picks another convolution, and TF32 keeps 10 bits: 2⁻¹⁰
@@ -29,10 +29,9 @@ def images_outside(subject: Subject) -> ProbeResult | None:
     images = subject.images
     if images.is_floating_point() and bool(((images >= 0) & (images <= 1)).all()):
         return None
-    return ProbeResult(
-        "error",
+    return error(
         f"The images are {images.dtype} in [{float(images.min()):.4g}, {float(images.max()):.4g}], where models take "
-        "floating-point numbers in [0, 1]. Normalise inside the model, not in the dataset.",
+        "floating-point numbers in [0, 1]. Normalise inside the model, not in the dataset."
     )
 
 
@@ -40,43 +39,38 @@ def train_mode(subject: Subject) -> ProbeResult | None:
     """Puts the model in evaluation mode for all that follow."""
     if isinstance(subject.classifier, nn.Module):
         subject.classifier.eval()
-    stubborn = training_parts(subject.classifier)
-    if stubborn:
-        return ProbeResult(
-            "error",
+    if stubborn := training_parts(subject.classifier):
+        return error(
             f"Parts stay in training mode after eval(): {', '.join(stubborn[:3])}. Dropout and batch statistics then "
-            "change every prediction. Let train(False) reach them.",
+            "change every prediction. Let train(False) reach them."
         )
     if subject.was_training:
-        return ProbeResult(
-            "note",
+        return note(
             "The network came in training mode and is measured in evaluation mode. Call eval() where it is made if "
-            "that is what you want; a network meant to run in training mode will give other numbers.",
+            "that is what you want; a network meant to run in training mode will give other numbers."
         )
     return None
 
 
 def forward(subject: Subject) -> ProbeResult | None:
     """Raises what the model raises."""
-    return None if subject.output is not None else ProbeResult("error", "The model returns nothing. Return the logits.")
+    return None if subject.output is not None else error("The model returns nothing. Return the logits.")
 
 
 def wrong_outputs(subject: Subject) -> ProbeResult | None:
     output, labels, classes = subject.output, subject.labels, subject.classifier.card.classes
     expected = (len(subject.images), classes)
     if not isinstance(output, Tensor):
-        return ProbeResult("error", f"The model returns a {type(output).__name__}. Return the tensor of logits alone.")
+        return error(f"The model returns a {type(output).__name__}. Return the tensor of logits alone.")
     if tuple(output.shape) != expected:
-        return ProbeResult(
-            "error",
+        return error(
             f"The model returns shape {tuple(output.shape)} where its card promises {expected}: a row per image, a "
-            "logit per class. Labels would meet the wrong columns. Correct `classes`, or the model.",
+            "logit per class. Labels would meet the wrong columns. Correct `classes`, or the model."
         )
     if int(labels.min()) < 0 or int(labels.max()) >= classes:
-        return ProbeResult(
-            "error",
+        return error(
             f"Labels go from {int(labels.min())} to {int(labels.max())}, the model knows the classes 0 to "
-            f"{classes - 1}. The dataset belongs to another model, or needs a label map.",
+            f"{classes - 1}. The dataset belongs to another model, or needs a label map."
         )
     return None
 
@@ -85,31 +79,28 @@ def non_finite_logits(subject: Subject) -> ProbeResult | None:
     broken = int((~torch.isfinite(subject.logits)).any(1).sum())
     if not broken:
         return None
-    return ProbeResult(
-        "error",
+    return error(
         f"{broken} of {len(subject.images)} valid images give NaN or infinite logits. They have no prediction, and "
-        "attacks no direction. Look for a division, a logarithm or half precision in the forward pass.",
+        "attacks no direction. Look for a division, a logarithm or half precision in the forward pass."
     )
 
 
 def constant_logits(subject: Subject) -> ProbeResult | None:
     images_differ = not torch.equal(subject.images[1:], subject.images[:-1])
-    if not images_differ or not _is_constant(subject.logits):
+    if not images_differ or _difference(subject.logits, subject.logits[:1]) > SAME:
         return None
-    return ProbeResult(
-        "error",
+    return error(
         "Different images give the same logits: the model does not look at its input, or saturates in [0, 1]. Check "
-        "that the weights are loaded, and the range the network was trained on.",
+        "that the weights are loaded, and the range the network was trained on."
     )
 
 
 def writes_input(subject: Subject) -> ProbeResult | None:
     if not subject.wrote:
         return None
-    return ProbeResult(
-        "error",
+    return error(
         "The forward pass overwrites the images it is given (an operation ending in `_`). Attacks reuse that tensor, "
-        "so sizes and successes would be wrong. Use the operation that makes a new tensor.",
+        "so sizes and successes would be wrong. Use the operation that makes a new tensor."
     )
 
 
@@ -117,10 +108,9 @@ def probabilities(subject: Subject) -> ProbeResult | None:
     logits = subject.logits
     if logits.min() < 0 or (logits.sum(1) - 1).abs().max() > 1e-3:  # a softmax in half precision is that close to one
         return None
-    return ProbeResult(
-        "warning",
+    return warning(
         "The outputs are probabilities, not logits. The loss applies softmax again, which flattens it: attacks look "
-        "weaker than they are, and calibration is wrong. Return the values before softmax.",
+        "weaker than they are, and calibration is wrong. Return the values before softmax."
     )
 
 
@@ -131,10 +121,9 @@ def one_class(subject: Subject) -> ProbeResult | None:
     if count < FEWEST or most < ONE_CLASS * count or int(labels.bincount().max()) > count / 2:
         return None
     share = "" if subject.majority is None else f" The commonest label has {percent(subject.majority)} % of all images."
-    return ProbeResult(
-        "warning",
+    return warning(
         f"The model predicts class {top} for {most} of {count} images of {int((labels.bincount() > 0).sum())} labels: "
-        f"one class for all, whatever the accuracy.{share} Look at balanced accuracy, and train on all classes.",
+        f"one class for all, whatever the accuracy.{share} Look at balanced accuracy, and train on all classes."
     )
 
 
@@ -149,8 +138,7 @@ def at_chance(subject: Subject) -> ProbeResult | None:
         if _is_guessing(subject, most)
         else f"With images {words} it is {most}, so that step is missing: models.normalised(net, mean, std)."
     )
-    return ProbeResult(
-        "warning",
+    return warning(
         f"{right} of {count} images are right, which guessing reaches too; robustness of such a model means nothing. "
         + cause,
     )
@@ -165,11 +153,10 @@ def random_forward(subject: Subject) -> ProbeResult | None:
         difference, calls = max(differences), REPEATS + 1
     if difference <= SAME:
         return None
-    return ProbeResult(
-        "warning",
+    return warning(
         f"The same images give other logits within {calls} calls ({difference:.0e} relative). Accuracy is a random "
         "number, and attacks that trust one gradient look weaker than they are. Fix the randomness or the state, or "
-        "average over it (expectation over transformation) and say so.",
+        "average over it (expectation over transformation) and say so."
     )
 
 
@@ -182,11 +169,10 @@ def keeps_state(subject: Subject) -> ProbeResult | None:
     changed = [name for name, value in _held(subject.classifier).items() if before.get(name) != value]
     if not changed:
         return None
-    return ProbeResult(
-        "warning",
+    return warning(
         f"The model writes to itself in its forward pass ({', '.join(changed[:3])}). Then logits may depend on earlier "
         "calls, a resumed run may differ from an undisturbed one, and an attack may meet another model than "
-        "the score. Keep no state between calls.",
+        "the score. Keep no state between calls."
     )
 
 
@@ -203,10 +189,9 @@ def gradient_mode(subject: Subject) -> ProbeResult | None:
         different = max(different, _difference(noisy, subject.noisy_logits))
     if different <= SAME_IN_BATCH:
         return None
-    return ProbeResult(
-        "error",
+    return error(
         f"The model gives other logits with gradients on ({different:.0e} relative). Attacks then break another "
-        "model than the one that is scored, which then looks robust. Let forward ignore the mode of autograd.",
+        "model than the one that is scored, which then looks robust. Let forward ignore the mode of autograd."
     )
 
 
@@ -224,10 +209,9 @@ def memory_dependent(subject: Subject) -> ProbeResult | None:
     difference = _difference(answer, subject.logits[:ALONE])
     if difference <= SAME_IN_BATCH:
         return None
-    return ProbeResult(
-        "error",
+    return error(
         f"The same images in another order of memory give other logits ({difference:.0e} relative). Attacks and scores "
-        "may then meet different models. Let forward look at values, not at strides.",
+        "may then meet different models. Let forward look at values, not at strides."
     )
 
 
@@ -240,10 +224,9 @@ def batch_dependent(subject: Subject) -> ProbeResult | None:
     difference = max(difference, _difference(subject.logits_of(turned).flip(0)[: len(alone)], subject.logits[:ALONE]))
     if difference <= SAME_IN_BATCH:
         return None
-    return ProbeResult(
-        "error",
+    return error(
         f"An image alone gives other logits than in a batch ({difference:.0e} relative): its neighbours take part, as "
-        "with batch statistics. Results depend on batch size and order. Treat images one by one.",
+        "with batch statistics. Results depend on batch size and order. Treat images one by one."
     )
 
 
@@ -257,16 +240,10 @@ def noisy_logits(subject: Subject) -> ProbeResult | None:
     broken = int((~torch.isfinite(logits)).any(1).sum())
     if not broken:
         return None
-    return ProbeResult(
-        "error",
+    return error(
         f"{broken} of {len(logits)} noisy or plain images give NaN or infinite logits, though clean ones do not. Such "
-        "images count as broken, and attacks have no direction there. Look for a division, a root or a logarithm.",
+        "images count as broken, and attacks have no direction there. Look for a division, a root or a logarithm."
     )
-
-
-def is_training(classifier: object) -> bool:
-    """Whether any part was in training mode when the classifier was made, or is now."""
-    return bool(getattr(classifier, "was_training", False)) or bool(training_parts(classifier))
 
 
 def training_parts(classifier: object) -> list[str]:
@@ -298,10 +275,6 @@ def _difference(one: Tensor, other: Tensor) -> float:
     """The largest difference, relative to the largest value."""
     scale = max(float(one.abs().max()), float(other.abs().max()), 1e-30)
     return float((one - other).abs().max()) / scale
-
-
-def _is_constant(logits: Tensor) -> bool:
-    return _difference(logits, logits[:1]) <= SAME
 
 
 def _right(subject: Subject, logits: Tensor) -> int:

@@ -42,7 +42,7 @@ def pt2_model(
     A batch size fixed by the export is kept to: batches are cut and filled up. A `.pt2` file is a program, so take it
     from those you trust; pickled objects and compiled libraries in it are refused.
     """
-    file = _existing(path, "exported program")
+    file = existing_file(path, "exported program")
     _refuse_objects(file)
     with zipfile.ZipFile(file) as archive:
         is_program = any(name.endswith(PROGRAMS) for name in archive.namelist())
@@ -89,7 +89,7 @@ def torchscript_model(
 
     It is a program, though not a Python one: take it from those you trust.
     """
-    file = _existing(path, "TorchScript archive")
+    file = existing_file(path, "TorchScript archive")
     if not zipfile.is_zipfile(file) or not _members(file) & {"constants.pkl"}:
         hint = "torch.jit.save writes them; weights alone are read by file:PATH,architecture=…"
         raise HoldfastError(f"`{path}` is no TorchScript archive", hint=hint)
@@ -110,15 +110,41 @@ def torchscript_model(
     )
 
 
-class ProgramNet(nn.Module):
-    """A program as a module; the digest of its file is among its weights, since its steps are no weights."""
+class FileNet(nn.Module):
+    """A program in a file as a module; the digest of its file is among its weights, since its steps are no weights.
+
+    Where the program fixes the batch size, batches are cut and filled up to it.
+    """
+
+    batch: int | None
+
+    def __init__(self, digest: bytes) -> None:
+        super().__init__()
+        self.register_buffer("file", torch.tensor(list(digest), dtype=torch.uint8))
+        self.training = False
+
+    def forward(self, images: Tensor) -> Tensor:
+        width = self.batch or max(len(images), 1)
+        return torch.cat([self._filled_up(part) for part in torch.split(images, width)])
+
+    def _filled_up(self, images: Tensor) -> Tensor:
+        count = len(images)
+        if self.batch is not None and count < self.batch:
+            images = torch.cat((images, images[-1:].expand(self.batch - count, -1, -1, -1)))
+        return self.logits(images)[:count]
+
+    def logits(self, images: Tensor) -> Tensor:
+        """What the program gives for images of its batch size."""
+        raise NotImplementedError
+
+
+class ProgramNet(FileNet):
+    """A program of torch as a module."""
 
     def __init__(self, program: nn.Module, path: Path, batch: int | None) -> None:
-        super().__init__()
+        super().__init__(hashlib.sha256(path.read_bytes()).digest())
         self.program = program
         self.batch = batch
-        self.register_buffer("file", torch.tensor(list(hashlib.sha256(path.read_bytes()).digest()), dtype=torch.uint8))
-        self.training = False
         for part in program.modules():
             if not isinstance(part, torch.jit.ScriptModule):
                 part.training = False
@@ -128,15 +154,8 @@ class ProgramNet(nn.Module):
         del mode
         return self
 
-    def forward(self, images: Tensor) -> Tensor:
-        width = self.batch or max(len(images), 1)
-        return torch.cat([self._logits(part) for part in torch.split(images, width)])
-
-    def _logits(self, images: Tensor) -> Tensor:
-        count = len(images)
-        if self.batch is not None and count < self.batch:
-            images = torch.cat((images, images[-1:].expand(self.batch - count, -1, -1, -1)))
-        return _first_tensor(self.program(images))[:count]
+    def logits(self, images: Tensor) -> Tensor:
+        return _first_tensor(self.program(images))
 
 
 def _first_tensor(answer: Any) -> Tensor:
@@ -149,7 +168,7 @@ def _first_tensor(answer: Any) -> Tensor:
     return answer
 
 
-def _existing(path: str, what: str) -> Path:
+def existing_file(path: str, what: str) -> Path:
     file = Path(path).expanduser()
     if not file.is_file():
         raise Misuse(f"there is no {what} `{path}`", hint="a relative path starts at the current folder")

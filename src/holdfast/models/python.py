@@ -88,10 +88,9 @@ def _warn_of_edits(folder: Path) -> None:
         except OSError:
             continue
         spec = getattr(module, "__spec__", None)
-        if name not in SEEN or SEEN[name][0] is not spec:
-            SEEN[name] = spec, now
-        elif SEEN[name][1] != now:
-            SEEN[name] = spec, now
+        before, then = SEEN.get(name, (None, now))
+        SEEN[name] = spec, now
+        if before is spec and then != now:
             warnings.warn(
                 f"{Path(file).name} was edited after Python had imported it: the model is that of the file as it was; "
                 f"start anew, or importlib.reload({name})",

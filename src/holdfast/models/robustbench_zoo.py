@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import importlib
 import importlib.util
-from dataclasses import replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -89,9 +88,18 @@ def _taken(state: dict[str, Tensor], key: str, otherwise: Numbers) -> Numbers:
 def _described(
     net: nn.Module, name: str, threat: str, dataset: str, mean: Numbers, std: Numbers, size: int | None
 ) -> Classifier:
-    classifier = described(net, name=name, classes=CLASSES[dataset], channels=3, size=size, mean=mean, std=std)
-    classifier.card = replace(classifier.card, trained_on=dataset, paper=PAPER, notes=f"RobustBench, {threat}")
-    return classifier
+    return described(
+        net,
+        name=name,
+        classes=CLASSES[dataset],
+        channels=3,
+        size=size,
+        mean=mean,
+        std=std,
+        trained_on=dataset,
+        paper=PAPER,
+        notes=f"RobustBench, {threat}",
+    )
 
 
 def _from_package(name: str, threat: str, dataset: str, path: Path, entry: ZooEntry | None) -> Classifier:

@@ -16,39 +16,13 @@ PATCHES = {28: 4, 32: 4, 224: 16}  # pixels of a patch's side, by the image's
 
 
 @register("architecture", "convnet", source="Simonyan & Zisserman 2015, arXiv:1409.1556, with BatchNorm")
-def convnet(*, depth: int = 6, width: int = 32, channels: int = 3, classes: int = 10) -> nn.Module:
-    """`depth` 3x3 convolutions with BatchNorm and ReLU; three times the image halves and the width doubles."""
-    if depth < 4:
-        raise Misuse(f"a convnet has 4 convolutions or more, got {depth}")
-    return ConvNet(depth, width, channels, classes)
-
-
-@register("architecture", "vit-tiny", source=DOSOVITSKIY)
-def vit_tiny(
-    *,
-    size: int = 32,
-    patch: int | None = None,
-    width: int = 192,
-    depth: int = 12,
-    heads: int = 3,
-    channels: int = 3,
-    classes: int = 10,
-) -> nn.Module:
-    """ViT-tiny: patches of 4 pixels for images of 28 or 32, of 16 for 224; `width`, `depth` and `heads` as you like."""
-    side = patch or PATCHES.get(size)
-    if side is None or size % side:
-        known = ", ".join(map(str, PATCHES))
-        raise Misuse(f"images of {size} pixels need `patch`, a divisor of {size}", hint=f"without it: {known} pixels")
-    if width % heads:
-        raise Misuse(f"the width {width} cannot be shared by {heads} heads")
-    return VisionTransformer(size, side, width, depth, heads, channels, classes)
-
-
 class ConvNet(nn.Module):
-    """A chain of convolutions with BatchNorm and ReLU, then the mean of all places and a linear layer."""
+    """`depth` 3x3 convolutions with BatchNorm and ReLU; three times the image halves and the width doubles."""
 
-    def __init__(self, depth: int, width: int, channels: int, classes: int) -> None:
+    def __init__(self, *, depth: int = 6, width: int = 32, channels: int = 3, classes: int = 10) -> None:
         super().__init__()
+        if depth < 4:
+            raise Misuse(f"a convnet has 4 convolutions or more, got {depth}")
         halvings = {round(depth * share / 4) for share in (1, 2, 3)}
         layers: list[nn.Module] = []
         for number in range(depth):
@@ -64,14 +38,32 @@ class ConvNet(nn.Module):
         return logits
 
 
+@register("architecture", "vit-tiny", source=DOSOVITSKIY)
 class VisionTransformer(nn.Module):
-    """A transformer over patches with a class token."""
+    """ViT-tiny: patches of 4 pixels for images of 28 or 32, of 16 for 224; `width`, `depth` and `heads` as you like."""
 
-    def __init__(self, size: int, patch: int, width: int, depth: int, heads: int, channels: int, classes: int) -> None:
+    def __init__(
+        self,
+        *,
+        size: int = 32,
+        patch: int | None = None,
+        width: int = 192,
+        depth: int = 12,
+        heads: int = 3,
+        channels: int = 3,
+        classes: int = 10,
+    ) -> None:
         super().__init__()
-        self.patch_embed = PatchEmbedding(patch, width, channels)
+        side = patch or PATCHES.get(size)
+        if side is None or size % side:
+            known = ", ".join(map(str, PATCHES))
+            hint = f"without it: {known} pixels"
+            raise Misuse(f"images of {size} pixels need `patch`, a divisor of {size}", hint=hint)
+        if width % heads:
+            raise Misuse(f"the width {width} cannot be shared by {heads} heads")
+        self.patch_embed = PatchEmbedding(side, width, channels)
         self.cls_token = nn.Parameter(torch.zeros(1, 1, width))
-        self.pos_embed = nn.Parameter(torch.empty(1, (size // patch) ** 2 + 1, width))
+        self.pos_embed = nn.Parameter(torch.empty(1, (size // side) ** 2 + 1, width))
         self.blocks = nn.Sequential(*(TransformerBlock(width, heads) for _ in range(depth)))
         self.norm = nn.LayerNorm(width, eps=1e-6)
         self.head = nn.Linear(width, classes)

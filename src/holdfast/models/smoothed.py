@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
 import torch
@@ -30,11 +31,8 @@ class Smoothed(nn.Module):
         self.training = net.training
 
     def forward(self, images: Tensor) -> Tensor:
-        total: Tensor | None = None
-        for noise in self._noise(images):
-            shares = torch.softmax(self.net(images + self.sigma * noise), dim=1)
-            total = shares if total is None else total + shares
-        assert total is not None, "draws are at least 1"
+        answers = (torch.softmax(self.net(images + self.sigma * noise), dim=1) for noise in self._noise(images))
+        total = functools.reduce(torch.add, answers)
         return torch.log((total / self.draws).clamp_min(LEAST))
 
     def _noise(self, images: Tensor) -> Tensor:

@@ -26,12 +26,7 @@ class ProbeResult(NamedTuple):
     explanation: str
 
 
-@dataclass(slots=True)
-class Watch:
-    """What happened inside one forward pass."""
-
-    backwards: int = 0
-    calls: Counter[str] = field(default_factory=Counter)
+error, warning, note = (functools.partial(ProbeResult, level) for level in ("error", "warning", "note"))
 
 
 class Gradients(NamedTuple):
@@ -42,36 +37,30 @@ class Gradients(NamedTuple):
     logits: Tensor | None = None
 
 
+@dataclass(eq=False)
 class Subject:
     """A classifier with the images it is examined on.
 
     `majority`: the share of the commonest label, where known. `flags`: those raised so far, since some make later
-    probes meaningless: a random model differs in every other way, too.
+    probes meaningless: a random model differs in every other way, too. `backwards` and `calls`: the backward
+    passes inside the first forward pass, and the calls of each part that has weights.
     """
 
-    def __init__(
-        self,
-        classifier: Classifier,
-        images: Tensor,
-        labels: Tensor,
-        *,
-        was_training: bool,
-        majority: float | None = None,
-    ) -> None:
-        self.classifier = classifier
-        self.images = images
-        self.labels = labels
-        self.was_training = was_training
-        self.majority = majority
-        self.flags: set[str] = set()
-        self.watch = Watch()
-        self.wrote = False
+    classifier: Classifier
+    images: Tensor
+    labels: Tensor
+    was_training: bool
+    majority: float | None = None
+    flags: set[str] = field(default_factory=set, init=False)
+    backwards: int = field(default=0, init=False)
+    calls: Counter[str] = field(default_factory=Counter, init=False)
+    wrote: bool = field(default=False, init=False)
 
     @functools.cached_property
     def output(self) -> Any:
         """What the model returns, whatever it is."""
         given = self.images.clone()
-        with torch.no_grad(), watched(self.classifier, self.watch):
+        with torch.no_grad(), watched(self):
             output = self.classifier(given)
         self.wrote = not torch.equal(given, self.images)
         return output
@@ -137,36 +126,32 @@ ProbeFunction = Callable[[Subject], ProbeResult | None]
 
 
 @contextmanager
-def watched(classifier: Classifier, watch: Watch) -> Iterator[None]:
+def watched(subject: Subject) -> Iterator[None]:
     """Counts backward passes, and calls of every part that has weights, while inside."""
+
+    def counting(name: str) -> Callable[[nn.Module, Any], None]:
+        return lambda module, args: subject.calls.update([name])  # noqa: ARG005 - the signature of a hook
+
+    def noting(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def noted(*args: Any, **options: Any) -> Any:
+            subject.backwards += 1
+            return function(*args, **options)
+
+        return noted
+
     originals = {name: getattr(torch.autograd, name) for name in BACKWARDS if hasattr(torch.autograd, name)}
     hooks = []
-    if isinstance(classifier, nn.Module):
-        for name, part in classifier.named_modules():
+    if isinstance(subject.classifier, nn.Module):
+        for name, part in subject.classifier.named_modules():
             if any(True for _ in part.parameters()) and not isinstance(part, torch.jit.ScriptModule):
-                hooks.append(part.register_forward_pre_hook(_counting(watch, name or "the model itself")))
+                hooks.append(part.register_forward_pre_hook(counting(name or "the model itself")))
     try:
         for name, function in originals.items():
-            setattr(torch.autograd, name, _noting(watch, function))
+            setattr(torch.autograd, name, noting(function))
         yield
     finally:
         for name, function in originals.items():
             setattr(torch.autograd, name, function)
         for hook in hooks:
             hook.remove()
-
-
-def _counting(watch: Watch, name: str) -> Callable[[nn.Module, Any], None]:
-    def count(module: nn.Module, args: Any) -> None:  # noqa: ARG001 - the signature of a hook
-        watch.calls[name] += 1
-
-    return count
-
-
-def _noting(watch: Watch, function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def noted(*args: Any, **options: Any) -> Any:
-        watch.backwards += 1
-        return function(*args, **options)
-
-    return noted

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from types import ModuleType
 
 from torch import nn
 
-from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.errors import unknown
 from holdfast.core.registry import register
 from holdfast.core.types import Classifier
 from holdfast.models.classifier import described
-from holdfast.models.extras import optional
+from holdfast.models.extras import made_by, optional
 
-HUB = ("hf-hub:", "hf_hub:", "local-dir:")
+HUB = ("hf-hub:", "hf_hub:", "local-dir:")  # names that timm takes from elsewhere
 
 
 @register("model", "timm", source="https://github.com/huggingface/pytorch-image-models")
@@ -29,7 +28,8 @@ def timm_model(name: str) -> Classifier:
     net = _created(timm, name, pretrained=True)
     config = data.resolve_model_data_config(net)
     channels, size, _ = config["input_size"]
-    classifier = described(
+    facts = getattr(net, "pretrained_cfg", None) or {}
+    return described(
         net,
         name=name,
         classes=getattr(net, "num_classes", None),
@@ -37,15 +37,10 @@ def timm_model(name: str) -> Classifier:
         size=size,
         mean=config["mean"],
         std=config["std"],
-    )
-    facts = getattr(net, "pretrained_cfg", None) or {}
-    classifier.card = replace(
-        classifier.card,
         resize=math.floor(size / config["crop_pct"]),
         licence=str(facts.get("license") or ""),
         paper=str(facts.get("paper_ids") or ""),
     )
-    return classifier
 
 
 @register("architecture", "timm", source="https://github.com/huggingface/pytorch-image-models")
@@ -61,10 +56,5 @@ def _created(
         raise unknown("timm model", name, timm.list_models(), otherwise="timm.list_models() names them all")
     asked = {"num_classes": classes, "in_chans": None if channels == 3 else channels}
     options = {name: value for name, value in asked.items() if value is not None}
-    try:
-        net = timm.create_model(name, pretrained=pretrained, **options)
-    except Exception as error:
-        hint = "a name with its tag has weights: timm.list_pretrained(); without a network, put them in the HF cache"
-        raise HoldfastError(f"timm cannot make `{name}`: {error}", hint=hint) from error
-    assert isinstance(net, nn.Module), "timm makes modules"
-    return net.eval()
+    hint = "a name with its tag has weights: timm.list_pretrained(); without a network, put them in the HF cache"
+    return made_by("timm", name, lambda: timm.create_model(name, pretrained=pretrained, **options), hint=hint)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
 from torch import nn
 
-from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.errors import unknown
 from holdfast.core.registry import register
 from holdfast.core.types import Classifier
 from holdfast.models.classifier import described
-from holdfast.models.extras import optional
+from holdfast.models.extras import made_by, optional
 
 
 @register("model", "torchvision", source="https://pytorch.org/vision/stable/models.html")
@@ -23,10 +22,14 @@ def torchvision_model(name: str, *, weights: str = "DEFAULT") -> Classifier:
     `own-size:DATASET` resizes and crops as it does.
     """
     models = optional("torchvision.models", extra="torchvision")
-    chosen = _weights(models, name, weights)
+    _must_exist(models, name)
+    choices = models.get_model_weights(name)
+    if weights not in choices.__members__:
+        raise unknown(f"weights of `{name}`", weights, choices.__members__)
+    chosen = choices[weights]
     transforms = chosen.transforms()
     net = _created(models, name, weights=chosen)
-    classifier = described(
+    return described(
         net,
         name=name,
         classes=len(chosen.meta["categories"]),
@@ -34,14 +37,10 @@ def torchvision_model(name: str, *, weights: str = "DEFAULT") -> Classifier:
         size=int(transforms.crop_size[0]),
         mean=tuple(transforms.mean),
         std=tuple(transforms.std),
-    )
-    classifier.card = replace(
-        classifier.card,
         resize=int(transforms.resize_size[0]),
         paper=str(chosen.meta.get("recipe", "")),
         notes=f"weights {chosen.name}",
     )
-    return classifier
 
 
 @register("architecture", "torchvision", source="https://pytorch.org/vision/stable/models.html")
@@ -52,14 +51,6 @@ def torchvision_architecture(name: str, *, classes: int | None = None) -> nn.Mod
     return _created(models, name, weights=None, classes=classes)
 
 
-def _weights(models: ModuleType, name: str, weights: str) -> Any:
-    _must_exist(models, name)
-    choices = models.get_model_weights(name)
-    if weights not in choices.__members__:
-        raise unknown(f"weights of `{name}`", weights, choices.__members__)
-    return choices[weights]
-
-
 def _must_exist(models: ModuleType, name: str) -> None:
     known = models.list_models(module=models)
     if name not in known:
@@ -68,10 +59,5 @@ def _must_exist(models: ModuleType, name: str) -> None:
 
 def _created(models: ModuleType, name: str, *, weights: Any, classes: int | None = None) -> nn.Module:
     options = {} if classes is None else {"num_classes": classes}
-    try:
-        net = models.get_model(name, weights=weights, **options)
-    except Exception as error:
-        hint = "without a network, put the weights in the folder of torch.hub.get_dir()"
-        raise HoldfastError(f"torchvision cannot make `{name}`: {error}", hint=hint) from error
-    assert isinstance(net, nn.Module), "torchvision makes modules"
-    return net.eval()
+    hint = "without a network, put the weights in the folder of torch.hub.get_dir()"
+    return made_by("torchvision", name, lambda: models.get_model(name, weights=weights, **options), hint=hint)

@@ -26,7 +26,7 @@ def transformers_model(name: str) -> Classifier:
 
 def pretrained_classifier(name: str, *, revision: str | None = None) -> Classifier:
     """The classifier of a page of the hub or of a folder, at a revision where one is given."""
-    source = _source(name)
+    source = _folder_or_name(name)
     transformers = optional("transformers", extra="transformers")
     pinned = {} if revision is None else {"revision": revision}
     try:
@@ -52,7 +52,7 @@ def pretrained_classifier(name: str, *, revision: str | None = None) -> Classifi
     )
 
 
-def _source(name: str) -> str:
+def _folder_or_name(name: str) -> str:
     """What to load: a folder of this machine, or the hub's name.
 
     A name of the hub is `OWNER/NAME` or `NAME`; whatever else is a folder of this machine, which must be there.

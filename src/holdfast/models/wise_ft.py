@@ -11,10 +11,8 @@ from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import register
 from holdfast.models.classifier import TorchClassifier, load
 
-SOURCE = "Wortsman et al. 2022, arXiv:2109.01903"
 
-
-@register("model", "wise-ft", source=SOURCE)
+@register("model", "wise-ft", source="Wortsman et al. 2022, arXiv:2109.01903")
 def wise_ft(first: str, second: str, *, alpha: float = 0.5) -> TorchClassifier:
     """A weight-space ensemble: (1 - alpha) x the weights of one model + alpha x those of another.
 

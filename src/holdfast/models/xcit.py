@@ -20,30 +20,30 @@ TEMPERATURE = 10_000
 
 
 @register("architecture", "xcit", source="El-Nouby et al. 2021, arXiv:2106.09681; layout of timm")
-def xcit(
-    *, width: int = 384, depth: int = 12, heads: int = 8, patch: int = 16, channels: int = 3, classes: int = 1000
-) -> nn.Module:
+class XCiT(nn.Module):
     """XCiT of `depth` blocks: width 384 is XCiT-S, 512 is -M, 768 with 16 heads is -L.
 
     Four 3x3 convolutions cut the image into patches. `patch=4` gives the first two of them stride 1, as the CIFAR
     models of arXiv:2209.07399 have it.
     """
-    strides = {16: (2, 2, 2, 2), 8: (1, 2, 2, 2), 4: (1, 1, 2, 2)}
-    if patch not in strides:
-        raise Misuse(f"patches of XCiT are 4, 8 or 16 pixels wide, got {patch}")
-    if width % heads or width % 8:
-        raise Misuse(f"the width of XCiT is a multiple of 8 and of its heads, got width={width},heads={heads}")
-    return XCiT(width, depth, heads, strides[patch], channels, classes)
-
-
-class XCiT(nn.Module):
-    """Patches with a code of their position, blocks of channel attention, then a class token reads them twice."""
 
     def __init__(
-        self, width: int, depth: int, heads: int, strides: tuple[int, ...], channels: int, classes: int
+        self,
+        *,
+        width: int = 384,
+        depth: int = 12,
+        heads: int = 8,
+        patch: int = 16,
+        channels: int = 3,
+        classes: int = 1000,
     ) -> None:
         super().__init__()
-        self.patch_embed = PatchConvolutions(width, strides, channels)
+        strides = {16: (2, 2, 2, 2), 8: (1, 2, 2, 2), 4: (1, 1, 2, 2)}
+        if patch not in strides:
+            raise Misuse(f"patches of XCiT are 4, 8 or 16 pixels wide, got {patch}")
+        if width % heads or width % 8:
+            raise Misuse(f"the width of XCiT is a multiple of 8 and of its heads, got width={width},heads={heads}")
+        self.patch_embed = PatchConvolutions(width, strides[patch], channels)
         self.pos_embed = PositionCode(width)
         self.cls_token = nn.Parameter(0.02 * torch.randn(1, 1, width))
         self.blocks = nn.ModuleList([ChannelAttentionBlock(width, heads) for _ in range(depth)])

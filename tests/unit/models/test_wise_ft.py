@@ -10,7 +10,7 @@ import torch
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.types import ModelCard
 from holdfast.models import load
-from holdfast.models.saving import save_model
+from holdfast.models.file import save_model
 from holdfast.models.weights import architecture
 
 
