@@ -13,9 +13,10 @@ from scipy import ndimage
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch
-from holdfast.corruptions.blurs import MotionBlur, ZoomBlur
 from holdfast.corruptions.elastic_transform import ElasticTransform, square
+from holdfast.corruptions.motion_blur import MotionBlur
 from holdfast.corruptions.plasma import plasma, side_for
+from holdfast.corruptions.zoom_blur import ZoomBlur
 
 # Hendrycks & Dietterich 2019 and its public scripts: severity 1 first
 IMAGENET = {

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast.corruptions.blurs import mirrored
 from holdfast.corruptions.colour import luma, tinted
+from holdfast.corruptions.defocus_blur import mirrored
 from holdfast.trends.matrices import Matrix
 
 

@@ -26,29 +26,27 @@ from torch import Tensor
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch
-from holdfast.corruptions import pixel_noise, weather
+from holdfast.corruptions import frost as frost_module
+from holdfast.corruptions import photographs, shot_noise
 from holdfast.corruptions.axes import along, blurred, box, gaussian, nearest
-from holdfast.corruptions.blurs import (
-    DefocusBlur,
-    GaussianBlur,
-    GlassBlur,
-    Motion,
-    MotionBlur,
-    Shuffle,
-    ZoomBlur,
-    disk,
-    mirrored,
-    smeared,
-    turns,
-    zoomed,
-)
+from holdfast.corruptions.defocus_blur import DefocusBlur, disk, mirrored
 from holdfast.corruptions.elastic_transform import ElasticTransform, Rubber
-from holdfast.corruptions.jpeg import Jpeg, through_jpeg
+from holdfast.corruptions.fog import Cloud, Fog
+from holdfast.corruptions.frost import Frost
+from holdfast.corruptions.gaussian_blur import GaussianBlur
+from holdfast.corruptions.gaussian_noise import GaussianNoise
+from holdfast.corruptions.glass_blur import GlassBlur, Shuffle, turns
+from holdfast.corruptions.impulse_noise import Chances, ImpulseNoise
+from holdfast.corruptions.jpeg import Jpeg
+from holdfast.corruptions.jpeg_tensors import through_jpeg
 from holdfast.corruptions.ladder import Corruption, Level, Renderer, corruption
-from holdfast.corruptions.pixel_noise import Chances, GaussianNoise, ImpulseNoise, Photons, ShotNoise, SpeckleNoise
+from holdfast.corruptions.motion_blur import Motion, MotionBlur, smeared
 from holdfast.corruptions.pixelate import Pixelate
 from holdfast.corruptions.plasma import plasma, stretched
-from holdfast.corruptions.weather import Cloud, Fog, Frost, Snow
+from holdfast.corruptions.shot_noise import Photons, ShotNoise
+from holdfast.corruptions.snow import Snow
+from holdfast.corruptions.speckle_noise import SpeckleNoise
+from holdfast.corruptions.zoom_blur import ZoomBlur, zoomed
 
 Plane = NDArray[np.float64]
 
@@ -302,14 +300,14 @@ def test_whole_levels_of_shot_noise_survive_truncating(monkeypatch: pytest.Monke
     for white in range(1, 601):
         counts = torch.arange(2 * white + 1)
         counts = counts[counts * 255 % white == 0]
-        monkeypatch.setattr(pixel_noise, "_counts", lambda *_, whole=counts: whole.float())
+        monkeypatch.setattr(shot_noise, "_counts", lambda *_, whole=counts: whole.float())
         made = ShotNoise().apply(torch.zeros(1), Photons(torch.zeros(1), float(white)))
         assert torch.equal((made * 255).floor().long(), counts * 255 // white)
 
 
 def test_bins_of_shot_noise_are_exact() -> None:
     """A power of two of them: a uniform number times it has no rounding that puts it into the next bin."""
-    assert math.log2(pixel_noise.BINS).is_integer()
+    assert math.log2(shot_noise.BINS).is_integer()
 
 
 # weather
@@ -421,8 +419,8 @@ def pictures(height: int, width: int) -> tuple[Tensor, ...]:
 
 def frosted(monkeypatch: pytest.MonkeyPatch, size: tuple[int, int], side: tuple[int, int], channels: int = 3) -> Tensor:
     """The frost in levels of two images, with pictures of a size; the second picture at (0, 1/2), the first at 3/4."""
-    made = weather.Frosts(pictures(*size), "two pictures")
-    monkeypatch.setattr(weather, "frosts", lambda device: made)
+    made = photographs.Frosts(pictures(*size), "two pictures")
+    monkeypatch.setattr(frost_module, "frosts", lambda device: made)
     noise = Given(photograph=torch.tensor([1, 0]), place=torch.tensor([[0.0, 0.5], [0.75, 0.75]]))
     drawn = Frost().draw(torch.zeros(2, channels, *side), (0.8, 0.6), noise)
     assert (drawn.image_weight, drawn.frost_weight) == (0.8, 0.6)
@@ -444,9 +442,9 @@ def test_photographs_are_shrunk_to_a_fifth_for_images_up_to_64_pixels(monkeypatc
     assert frost[0, :, 1, 1].tolist() == [7, 57, 200]
     assert frost[1, :, 0, 0].tolist() == [2 + 5 * 30, 2 + 5 * 15, 100]
     monkeypatch.undo()
-    shrunk, whole = (weather._fitting(pictures(250, 250)[0][:, :, :200], side, 3) for side in (49, 65))
+    shrunk, whole = (frost_module._fitting(pictures(250, 250)[0][:, :, :200], side, 3) for side in (49, 65))
     assert (shrunk.shape, whole.shape) == ((3, 50, 40), (3, 250, 200))
-    assert weather._fitting(torch.zeros(3, 400, 400, dtype=torch.uint8), 3, 64).shape == (3, 80, 80)
+    assert frost_module._fitting(torch.zeros(3, 400, 400, dtype=torch.uint8), 3, 64).shape == (3, 80, 80)
 
 
 def test_grey_images_get_the_lightness_of_frost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -469,24 +467,24 @@ def test_grey_images_get_the_lightness_of_frost(monkeypatch: pytest.MonkeyPatch)
 def test_small_photographs_are_made_a_tenth_larger_than_the_image(
     picture: tuple[int, int], image: tuple[int, int], fitted: tuple[int, int]
 ) -> None:
-    assert weather._fitting(torch.zeros(3, *picture, dtype=torch.uint8), *image).shape[1:] == fitted
+    assert frost_module._fitting(torch.zeros(3, *picture, dtype=torch.uint8), *image).shape[1:] == fitted
 
 
 def test_enlarged_photographs_do_not_wrap_around_black_and_white() -> None:
     """Cubic curves shoot beyond a step on both sides; a flat picture stays flat."""
     step = torch.zeros(3, 80, 80, dtype=torch.uint8)
     step[:, :, 40:] = 255
-    larger = weather._fitting(step, 80, 80).float()
+    larger = frost_module._fitting(step, 80, 80).float()
     assert bool((larger[:, :, :42] == 0).all())
     assert bool((larger[:, :, 46:] == 255).all())
     assert bool((larger.diff(dim=2) >= 0).all())
-    assert bool((weather._fitting(torch.full_like(step, 77), 80, 80) == 77).all())
+    assert bool((frost_module._fitting(torch.full_like(step, 77), 80, 80) == 77).all())
 
 
 def test_enlarged_photographs_lie_on_the_image_edge_on_edge() -> None:
     """A ramp of 25 levels a pixel, 7.7 times larger: pixel i shows the place (i + 1/2) / 7.7 - 1/2."""
     ramp = (torch.arange(10) * 25).to(torch.uint8).expand(3, 10, 10)
-    larger = weather._fitting(ramp, 70, 70).float()
+    larger = frost_module._fitting(ramp, 70, 70).float()
     assert larger.shape == (3, 77, 77)
     places = (torch.arange(77.0) + 0.5) / 7.7 - 0.5
     inner = (places > 2) & (places < 7)
@@ -512,28 +510,28 @@ def find(monkeypatch: pytest.MonkeyPatch, *places: Path) -> None:
 
 def test_five_photographs_are_found_and_the_sixth_is_not_drawn(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     find(monkeypatch, folder.parent.parent, folder.parent)
-    assert weather.installed() == folder
-    made = weather.frosts.__wrapped__("cpu")
+    assert photographs.installed() == folder
+    made = photographs.frosts.__wrapped__("cpu")
     assert [round(float(picture.float().mean()) / 40) for picture in made.pictures] == [1, 2, 3, 4, 5]
     assert all(picture.shape == (3, 6, 8) for picture in made.pictures)
-    content = b"".join((folder / name).read_bytes() for name in weather.NAMES)
-    digest = weather.photographs_digest.__wrapped__()
+    content = b"".join((folder / name).read_bytes() for name in photographs.NAMES)
+    digest = photographs.photographs_digest.__wrapped__()
     assert digest == f"photographs {hashlib.sha256(content).hexdigest()[:12]}"
 
 
 def test_a_package_that_lacks_a_photograph_or_is_absent_has_none(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     (folder / "frost3.png").unlink()
     find(monkeypatch, folder.parent)
-    assert weather.installed() is None
-    assert weather.photographs_digest.__wrapped__() == ""
+    assert photographs.installed() is None
+    assert photographs.photographs_digest.__wrapped__() == ""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert weather.installed() is None
+    assert photographs.installed() is None
 
 
 def test_drawn_frost_is_bright_needles_over_a_dim_pane(monkeypatch: pytest.MonkeyPatch) -> None:
     """Five pictures from two clouds each, by the names `frost 0` to `frost 4` and seed 0 alone."""
-    monkeypatch.setattr(weather, "SIDE", 16)
-    made = weather.painted()
+    monkeypatch.setattr(photographs, "SIDE", 16)
+    made = photographs.painted()
     assert len(made) == 5
     for number in (0, 4):
         noise = Noise.of(0, [f"frost {number}"])

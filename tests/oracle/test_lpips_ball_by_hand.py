@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks.perceptual import lpips_ball
+from holdfast.attacks.perceptual.lpa import Lagrange
 from holdfast.attacks.perceptual.lpips import Look
-from holdfast.attacks.perceptual.lpips_attack import Lagrange
 from holdfast.attacks.perceptual.lpips_ball import LpipsBall, PassCounts
 from holdfast.attacks.steps import Point
 from holdfast.attacks.threat import Scene, scene_of

@@ -10,7 +10,8 @@ import torch
 from holdfast.attacks.aimed import lead, leads, targeted_dlr
 from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.objectives import Objective, cross_entropy, dlr, margin
-from holdfast.attacks.perceptual.lpips_attack import Excess, Lagrange, LpipsAttack, margin_to_one
+from holdfast.attacks.perceptual.lpa import Excess, Lagrange
+from holdfast.attacks.perceptual.lpips_attack import LpipsAttack, margin_to_one
 from holdfast.attacks.perceptual.lpips_ball import LpipsBall
 from holdfast.attacks.recipes.adam import Adam, Smoothness
 from holdfast.attacks.recipes.automatic import Automatic, Sparse

@@ -8,21 +8,23 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from holdfast.attacks.perceptual.lpa import lpa
 from holdfast.attacks.perceptual.lpips import apart, features
-from holdfast.attacks.perceptual.lpips_attack import lpa, ppgd
+from holdfast.attacks.perceptual.lpips_attack import ppgd
 from holdfast.attacks.perceptual.lpips_stages import own_stages
 from holdfast.attacks.recipes.uar import FarFirstPass, StepsInRadii, share_of
 from holdfast.attacks.shapes import length, mean_tensor, parts_of
 from holdfast.attacks.steps import Point, Steepest
 from holdfast.attacks.threat import Scene, Threat, scene_of
 from holdfast.attacks.threats.balls import L1, Linf
-from holdfast.attacks.threats.flow import Elastic, Flow, halves, pixel_centres, smoothed
+from holdfast.attacks.threats.elastic import Elastic, smoothed
+from holdfast.attacks.threats.flow import Flow, halves, pixel_centres
 from holdfast.attacks.threats.fog_threat import FogThreat
 from holdfast.attacks.threats.gabor import Gabor
 from holdfast.attacks.threats.jpeg_threat import BlockLayout, FrankWolfe, JpegThreat
 from holdfast.attacks.threats.recolor import Recolour, table_of, to_rgb
 from holdfast.attacks.threats.snow_threat import FlakeSteps, SnowThreat
-from holdfast.attacks.threats.whole_image import warped
+from holdfast.attacks.threats.warps import warped
 from holdfast.core.noise import Noise
 from holdfast.corruptions.plasma import plasma
 from holdfast.models import wrap

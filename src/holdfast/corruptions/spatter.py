@@ -10,8 +10,8 @@ from torch import Tensor
 
 from holdfast.core.noise import Noise
 from holdfast.corruptions.axes import blurred
-from holdfast.corruptions.blurs import mirrored
 from holdfast.corruptions.colour import tinted
+from holdfast.corruptions.defocus_blur import mirrored
 from holdfast.corruptions.ladder import LEVELS, corruption
 
 WATER = (175 / 255, 238 / 255, 238 / 255)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from holdfast.attacks.threat import Scene
-from holdfast.attacks.threats.whole_image import brightened, contrasted, saturated, turned
+from holdfast.attacks.threats.colour_shifts import brightened, contrasted, saturated, turned
 from holdfast.core.errors import Misuse
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry

@@ -8,8 +8,8 @@ from fashion import attacked, batch, model
 from torch import Tensor, nn
 
 from holdfast.attacks.attack import Attack
+from holdfast.attacks.perceptual.lpa import Excess, Lagrange, fast_lpa, lpa
 from holdfast.attacks.perceptual.lpips import distance, network_for
-from holdfast.attacks.perceptual.lpips_attack import Excess, Lagrange, fast_lpa, lpa
 from holdfast.attacks.perceptual.lpips_ball import LpipsBall
 from holdfast.attacks.steps import Point
 from holdfast.attacks.success import is_within, is_wrong

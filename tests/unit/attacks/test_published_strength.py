@@ -16,7 +16,7 @@ from holdfast.attacks.recipes.uar import FarFirstPass
 from holdfast.attacks.steps import Point, Steepest
 from holdfast.attacks.threat import Scene, Threat
 from holdfast.attacks.threats.balls import L1, L2, Linf
-from holdfast.attacks.threats.flow import Elastic
+from holdfast.attacks.threats.elastic import Elastic
 from holdfast.attacks.threats.fog_threat import FogThreat
 from holdfast.attacks.threats.gabor import Gabor, evened, gain_of, with_constant_range
 from holdfast.attacks.threats.jpeg_threat import CAP, FrankWolfe, JpegThreat
@@ -281,7 +281,7 @@ def test_a_published_projection_sums_the_slopes_of_its_steps() -> None:
 
 
 def test_a_settled_sample_takes_one_step_more_and_no_other() -> None:
-    from holdfast.attacks.perceptual.lpips_attack import Lagrange
+    from holdfast.attacks.perceptual.lpa import Lagrange
 
     ball = LpipsBall(lambda images: (images * torch.tensor([1.0, 2.0]).view(1, 2, 1, 1),), published=True)
     images = torch.rand(2, 2, 4, 4, generator=torch.Generator().manual_seed(3)) * 0.5 + 0.2

@@ -19,7 +19,7 @@ from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.steps import Point
 from holdfast.attacks.threat import Scene, Threat, scene_of
 from holdfast.attacks.threats.balls import L1, L2, Ball, Linf, farthest_in_l1
-from holdfast.attacks.threats.flow import Elastic, smoothed
+from holdfast.attacks.threats.elastic import Elastic, smoothed
 from holdfast.attacks.threats.jpeg_threat import CHROMA, LUMA, FrankWolfe, JpegThreat
 from holdfast.attacks.threats.snow_threat import SnowThreat
 from holdfast.core.errors import HoldfastError, Misuse

@@ -13,9 +13,11 @@ from scipy import ndimage
 from torch import Tensor
 
 from holdfast.core.noise import Noise
-from holdfast.corruptions import blurs
+from holdfast.corruptions import motion_blur
 from holdfast.corruptions.axes import blurred
-from holdfast.corruptions.blurs import DefocusBlur, GlassBlur, disk, mirrored, turns, zoomed
+from holdfast.corruptions.defocus_blur import DefocusBlur, disk, mirrored
+from holdfast.corruptions.glass_blur import GlassBlur, turns
+from holdfast.corruptions.zoom_blur import zoomed
 
 Pictures = Callable[..., Tensor]
 
@@ -112,21 +114,21 @@ def test_every_place_of_glass_has_one_turn() -> None:
 def test_both_ways_to_smear_agree_and_keep_a_flat_image(pictures: Pictures, degrees: float) -> None:
     images = pictures(3, 24, 31)
     angle = torch.full((3,), math.radians(degrees)) + torch.tensor([0.0, 0.1, -0.1])
-    ours = blurs.smeared(images, angle, radius=8, sigma=3.0)
+    ours = motion_blur.smeared(images, angle, radius=8, sigma=3.0)
     steps = torch.arange(17).double()
     down = -torch.ceil(steps * angle.double().sin()[:, None] - 0.5).long()
     across = -torch.ceil(steps * angle.double().cos()[:, None] - 0.5).long()
     weights = torch.exp(-(steps**2) / 18.0)
     weights = (weights / weights.sum()).float().expand(3, -1)
-    torch.testing.assert_close(blurs._together(images, down, across, weights), ours, rtol=0, atol=1e-6)
+    torch.testing.assert_close(motion_blur._together(images, down, across, weights), ours, rtol=0, atol=1e-6)
     flat = torch.full((3, 1, 24, 31), 0.4)
-    torch.testing.assert_close(blurs.smeared(flat, angle, radius=8, sigma=3.0), flat, rtol=0, atol=1e-6)
+    torch.testing.assert_close(motion_blur.smeared(flat, angle, radius=8, sigma=3.0), flat, rtol=0, atol=1e-6)
 
 
 def test_a_smear_goes_to_one_side_as_a_half_gaussian() -> None:
     dot = torch.zeros(1, 1, 5, 41)
     dot[0, 0, 2, 20] = 1.0
-    row = blurs.smeared(dot, torch.zeros(1), radius=6, sigma=2.0)[0, 0]
+    row = motion_blur.smeared(dot, torch.zeros(1), radius=6, sigma=2.0)[0, 0]
     weights = torch.exp(-(torch.arange(13.0) ** 2) / 8)
     expected = torch.zeros(5, 41)
     expected[2, 8:21] = (weights / weights.sum()).flip(0)
@@ -138,4 +140,4 @@ def test_what_would_come_from_beyond_the_image_is_left_out() -> None:
     flat = torch.ones(1, 1, 8, 8)
     weights = torch.exp(-(torch.arange(41.0).double() ** 2) / 450)
     kept = float(weights[:8].sum() / weights.sum())
-    torch.testing.assert_close(blurs.smeared(flat, torch.zeros(1), radius=20, sigma=15.0), flat * kept)
+    torch.testing.assert_close(motion_blur.smeared(flat, torch.zeros(1), radius=20, sigma=15.0), flat * kept)

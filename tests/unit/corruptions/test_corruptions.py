@@ -16,7 +16,7 @@ from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch
-from holdfast.corruptions.jpeg import through_jpeg
+from holdfast.corruptions.jpeg_tensors import through_jpeg
 from holdfast.corruptions.ladder import Corruption, quantised
 
 

@@ -11,7 +11,8 @@ from scipy.stats import poisson
 from torch import Tensor
 
 from holdfast.core.types import Changed
-from holdfast.corruptions.pixel_noise import Chances, ImpulseNoise, Photons, ShotNoise
+from holdfast.corruptions.impulse_noise import Chances, ImpulseNoise
+from holdfast.corruptions.shot_noise import Photons, ShotNoise
 
 Corrupt = Callable[..., Changed]
 

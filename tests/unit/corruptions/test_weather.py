@@ -16,11 +16,13 @@ from torch import Tensor
 
 from holdfast.core.noise import Noise
 from holdfast.core.types import Changed
-from holdfast.corruptions import weather
-from holdfast.corruptions.colour import Saturate
+from holdfast.corruptions import photographs
 from holdfast.corruptions.elastic_transform import ElasticTransform, Rubber, square
+from holdfast.corruptions.fog import Cloud, Fog
+from holdfast.corruptions.frost import Frost
+from holdfast.corruptions.saturate import Saturate
+from holdfast.corruptions.snow import Flakes, Snow
 from holdfast.corruptions.spatter import MUD, WATER, Spatter, distances, edges, equalised
-from holdfast.corruptions.weather import Cloud, Flakes, Fog, Frost, Snow
 
 Corrupt = Callable[..., Changed]
 Pictures = Callable[..., Tensor]
@@ -69,19 +71,19 @@ def test_frost_comes_from_the_installed_photographs_or_is_drawn_and_the_run_says
     corrupt: Corrupt, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     images = torch.zeros(4, 3, 32, 32)
-    monkeypatch.setattr(weather, "installed", lambda: None)
-    weather.frosts.cache_clear()
+    monkeypatch.setattr(photographs, "installed", lambda: None)
+    photographs.frosts.cache_clear()
     changed = corrupt(images, "frost")
     assert changed.facts["frost"].startswith("drawn")
     assert 0.02 < float(changed.images.mean()) < 0.4
-    for name in weather.NAMES:
+    for name in photographs.NAMES:
         Image.fromarray(np.full((200, 300, 3), 100, np.uint8)).save(tmp_path / name)
-    monkeypatch.setattr(weather, "installed", lambda: tmp_path)
-    weather.frosts.cache_clear()
+    monkeypatch.setattr(photographs, "installed", lambda: tmp_path)
+    photographs.frosts.cache_clear()
     changed = corrupt(images, "frost:severity=3,ladder=cifar")
     assert changed.facts["frost"] == "photographs of `imagecorruptions`"
     torch.testing.assert_close(changed.images, torch.full_like(images, 40 / 255))
-    weather.frosts.cache_clear()
+    photographs.frosts.cache_clear()
 
 
 @pytest.mark.parametrize("side", [32, 64, 100, 700])

@@ -15,7 +15,7 @@ from holdfast.cli.app import app
 from holdfast.core.errors import HoldfastError
 from holdfast.core.refs import Ref, Run, Scenario
 from holdfast.core.suites import load_suite
-from holdfast.corruptions import weather
+from holdfast.corruptions import frost, photographs
 from holdfast.metrics.along_ratios import full_logits
 from holdfast.store import Store
 
@@ -112,15 +112,15 @@ def test_a_suite_asks_for_all_logits() -> None:
 def sources(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """The digest of photographs, to be changed, with the pictures that it stands for."""
     known = {"digest": ""}
-    painted = tuple(weather.painted())
+    painted = tuple(photographs.painted())
 
-    def frosts(device: str) -> weather.Frosts:
+    def frosts(device: str) -> photographs.Frosts:
         words = "photographs of `imagecorruptions`" if known["digest"] else "drawn, since `imagecorruptions` is absent"
         pictures = tuple(255 - picture for picture in painted) if known["digest"] else painted
-        return weather.Frosts(pictures, words)
+        return photographs.Frosts(pictures, words)
 
-    monkeypatch.setattr(weather, "frosts", frosts)
-    monkeypatch.setattr(weather, "photographs_digest", lambda: known["digest"])
+    monkeypatch.setattr(frost, "frosts", frosts)
+    monkeypatch.setattr(frost, "photographs_digest", lambda: known["digest"])
     return known
 
 
@@ -150,7 +150,7 @@ def test_photographed_rows_of_old_are_used_for_photographs_and_not_for_drawings(
     store = Store(str(tmp_path))
     sources["digest"] = "photographs 1"
     with monkeypatch.context() as old:
-        old.setattr(weather.Frost, "source_in_key", "")
+        old.setattr(frost.Frost, "source_in_key", "")
         kept = measured(store)
     assert measured(store) == (kept[0], False, kept[2])
     sources["digest"] = ""

@@ -15,8 +15,8 @@ from holdfast.attacks.shapes import TINY, wide
 from holdfast.attacks.threat import Scene
 from holdfast.attacks.threats.latent import Latent
 from holdfast.core.registry import register
-from holdfast.corruptions.blurs import trimmed
 from holdfast.corruptions.plasma import plasma, side_for, stretched
+from holdfast.corruptions.zoom_blur import trimmed
 
 MARGIN = 16  # pixels of the plasma on every side that are not used
 DECAY = 2.0

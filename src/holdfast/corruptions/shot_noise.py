@@ -1,4 +1,4 @@
-"""Noise in every pixel: Gaussian, speckle, impulse and shot noise."""
+"""Shot noise."""
 
 from __future__ import annotations
 
@@ -10,62 +10,6 @@ from torch import Tensor
 
 from holdfast.core.noise import Noise
 from holdfast.corruptions.ladder import LEVELS, corruption
-
-
-@corruption(
-    "gaussian-noise",
-    category="noise",
-    cifar=(0.04, 0.06, 0.08, 0.09, 0.10),
-    imagenet=(0.08, 0.12, 0.18, 0.26, 0.38),
-)
-class GaussianNoise:
-    """Adds normal noise to every channel of every pixel, as a sensor does in low light."""
-
-    def draw(self, images: Tensor, level: float, noise: Noise) -> Tensor:
-        return noise.normal("pixels", images.shape[1:]).mul_(level)
-
-    def apply(self, images: Tensor, drawn: Tensor) -> Tensor:
-        return images + drawn
-
-
-@corruption(
-    "speckle-noise",
-    category="noise",
-    cifar=(0.06, 0.1, 0.12, 0.16, 0.2),
-    imagenet=(0.15, 0.2, 0.35, 0.45, 0.6),
-    extra=True,
-)
-class SpeckleNoise(GaussianNoise):
-    """Adds normal noise that grows with the pixel, as radar and ultrasound show it."""
-
-    def apply(self, images: Tensor, drawn: Tensor) -> Tensor:
-        return images + images * drawn
-
-
-class Chances(NamedTuple):
-    """A uniform number for every channel of every pixel, and the share of them that is hit."""
-
-    chance: Tensor
-    share: float
-
-
-@corruption(
-    "impulse-noise",
-    category="noise",
-    cifar=(0.01, 0.02, 0.03, 0.05, 0.07),
-    imagenet=(0.03, 0.06, 0.09, 0.17, 0.27),
-)
-class ImpulseNoise:
-    """Sets a share of all channels of all pixels to black or white, half and half, as dead or hot pixels are."""
-
-    def draw(self, images: Tensor, level: float, noise: Noise) -> Chances:
-        return Chances(noise.uniform("pixels", images.shape[1:]), level)
-
-    def apply(self, images: Tensor, drawn: Chances) -> Tensor:
-        half = drawn.share / 2  # from both ends, so that what a severity hits the next hits the same way
-        salted = torch.where(drawn.chance < half, 1.0, images)
-        return torch.where(drawn.chance > 1 - half, 0.0, salted)
-
 
 LAST_BITS = 2.0**-22  # upwards, so that truncating keeps whole levels
 BINS = 4096  # of the uniform numbers: most lie in one where the count is the same throughout
