@@ -22,8 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.metrics.agreement import checked, maxima
-from holdfast.metrics.agreement_adam import BATCH, RATE, START, adam_maximum
+from holdfast.metrics.agreement import BATCH, RATE, START, adam_maximum, checked, maxima
 
 Logits = NDArray[np.float32]
 

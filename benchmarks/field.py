@@ -29,8 +29,7 @@ import torch
 from torch import Tensor, nn
 
 import holdfast
-from holdfast.engine.device import device_name, full_precision, pick_device
-from holdfast.engine.two_step import tf32
+from holdfast.engine.device import device_name, full_precision, pick_device, tf32
 from holdfast.models import TorchClassifier, wrap
 from holdfast.models.compiling import CACHE
 from holdfast.models.fast import FastModel

@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from types import FrameType
+from typing import NoReturn
 
 
 def main() -> None:
@@ -26,8 +27,7 @@ def main() -> None:
         with _ending():
             app()
     except HoldfastError as error:
-        sys.stderr.write(f"error: {error}\n")
-        sys.exit(error.exit_code)
+        _fail(error, error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output left, as `| head` does
@@ -35,17 +35,19 @@ def main() -> None:
         sys.exit(0)
     except OSError as error:  # a path that no disk has, a file that is not ours to read
         where = "" if error.filename is None else f"{shortened(str(error.filename), 200)}: "
-        sys.stderr.write(f"error: {where}{error.strerror or error}\n")
-        sys.exit(1)
+        _fail(f"{where}{error.strerror or error}")
     except ModuleNotFoundError as error:
         if error.name not in ("torch", "torchvision"):
             raise
         hint = f"tables and pages need no {error.name}, images and models do: pip install {error.name}"
-        sys.stderr.write(f"error: {error.name} is not installed\n\nhint: {hint}\n")
-        sys.exit(1)
+        _fail(f"{error.name} is not installed\n\nhint: {hint}")
     except MemoryError as error:
-        sys.stderr.write(f"error: {str(error) or 'out of memory'}\n")
-        sys.exit(1)
+        _fail(str(error) or "out of memory")
+
+
+def _fail(problem: object, exit_code: int = 1) -> NoReturn:
+    sys.stderr.write(f"error: {problem}\n")
+    sys.exit(exit_code)
 
 
 @contextlib.contextmanager

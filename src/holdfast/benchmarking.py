@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from holdfast.boards.benchmark_tables import measured_score, store_board
+from holdfast.boards.board_text import cell_text
+from holdfast.boards.entries import BoardEntry
+from holdfast.boards.ranking import RankInterval, rank_interval
 from holdfast.core.config import STORE, read_config
 from holdfast.core.errors import Absent, HoldfastError, Misuse
 from holdfast.core.suites import Suite, load_suite
 from holdfast.core.types import Score
-
-if TYPE_CHECKING:
-    from holdfast.boards.entries import Board, BoardEntry
-    from holdfast.boards.ranking import RankInterval
-    from holdfast.engine.outcomes import OutcomeList
-    from holdfast.engine.watch import Watcher
-    from holdfast.models.fast import Speed
-    from holdfast.store import Rows, Store
+from holdfast.engine.evaluate import evaluate
+from holdfast.engine.outcomes import OutcomeList, html_table, text_table
+from holdfast.engine.watch import Watcher
+from holdfast.models.fast import Speed
+from holdfast.site.report import write_report
+from holdfast.store import Rows, Store, as_store
 
 DATA = "data"  # how a scenario names images that were given in memory
 
@@ -41,11 +44,8 @@ class BenchmarkResult:
         entry = self._entry()
         if entry is None:
             return {outcome.scenario: outcome.score for outcome in self._measured()}
-        from holdfast.boards.benchmark_tables import measured_score
-
         cells = {**entry.cells, **entry.details}
-        made = {name: measured_score(cell) for name, cell in cells.items()}
-        return {name: score for name, score in made.items() if score is not None}
+        return {name: score for name, cell in cells.items() if (score := measured_score(cell)) is not None}
 
     @property
     def rows(self) -> dict[str, Rows]:
@@ -55,29 +55,17 @@ class BenchmarkResult:
     @property
     def rank(self) -> RankInterval | None:
         """Where the model stands on the suite's board; None where it has none, or lacks the score to sort by."""
-        if not self.suite.board:
-            return None
-        from holdfast.boards.ranking import rank_interval
-
-        return rank_interval(self._board(), self.model)
+        return rank_interval(store_board(self.suite, self.store), self.model) if self.suite.board else None
 
     def report(self, path: str | Path) -> Path:
         """Writes a page about the model and returns its path."""
-        from holdfast.site.report import write_report
-
         return write_report(self.store, self.model, Path(path))
 
     def __repr__(self) -> str:
-        from holdfast.engine.outcomes import text_table
-
         headings, rows = self._table()
         return "\n".join([self.suite.title, text_table(headings, rows), *self._remarks()])
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        from holdfast.engine.outcomes import html_table
-
         headings, rows = self._table()
         remarks = "".join(f"<p>{escape(remark)}</p>" for remark in self._remarks())
         return f"<p><b>{escape(self.suite.title)}</b></p>{html_table(headings, rows)}{remarks}"
@@ -88,9 +76,7 @@ class BenchmarkResult:
             return ["scenario", self.model], [
                 [each.scenario, "failed" if each.rows is None else each.score.percent()] for each in self.outcomes
             ]
-        from holdfast.boards.board_text import cell_text
-
-        columns = self._board().every_column
+        columns = store_board(self.suite, self.store).every_column
         rows = [[column.title or column.name, cell_text(entry.cell(column.name), column.unit)] for column in columns]
         return ["score", self.model], rows
 
@@ -101,8 +87,7 @@ class BenchmarkResult:
         if rank is not None:
             between = "" if rank.low == rank.high else f" (its interval allows {rank.low} to {rank.high})"
             remarks.append(f"{self.model} is {rank.rank} of {rank.of}{between}")
-        for why in dict.fromkeys(str(each.error) for each in self.outcomes.failed):
-            count = sum(str(each.error) == why for each in self.outcomes.failed)
+        for why, count in Counter(str(each.error) for each in self.outcomes.failed).items():
             remarks.append(f"{count} of {len(self.outcomes)} runs could not be made: {why}")
         return remarks
 
@@ -112,16 +97,12 @@ class BenchmarkResult:
             raise self.outcomes[0].error or HoldfastError(f"nothing of `{self.suite.name}` could be measured")
         return type(self.outcomes)(made)
 
-    def _board(self) -> Board:
-        from holdfast.boards.benchmark_tables import store_board
-
-        return store_board(self.suite, self.store)
-
     def _entry(self) -> BoardEntry | None:
         if not self.suite.board:
             return None
         self._measured()
-        return next((each for each in self._board().entries if self.model in each.names and each.is_measured), None)
+        entries = store_board(self.suite, self.store).entries
+        return next((each for each in entries if self.model in each.names and each.is_measured), None)
 
 
 def benchmark(
@@ -145,8 +126,6 @@ def benchmark(
     `folder:/data/birds,size=32`, or in memory: `(images, labels)`, a torch Dataset or a DataLoader. What the store
     holds already is not measured again; scenarios whose data is not on this machine are left out and named.
     """
-    from holdfast.engine.evaluate import evaluate
-    from holdfast.store import as_store
 
     if isinstance(model, list | tuple | dict):
         raise Misuse("a benchmark is of one model", hint="call it for each, or holdfast.evaluate")

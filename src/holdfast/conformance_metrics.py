@@ -18,20 +18,20 @@ import math
 import re
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from holdfast.boards.entries import Board
+from holdfast.boards.entries import Board, BoardEntry
 from holdfast.boards.suite_board import suite_board
 from holdfast.core.errors import HoldfastError
-from holdfast.core.refs import digest
+from holdfast.core.refs import Ref, Run, Scenario, digest
 from holdfast.core.suites import Suite, load_suite
 from holdfast.core.table import Table
-from holdfast.core.types import ModelCard, Score
+from holdfast.core.types import DatasetCard, ModelCard, Score
 from holdfast.metrics.means import SampledValues
 from holdfast.metrics.multi_attack import CLEAN, Battery, Strength
 from holdfast.metrics.scopes import OfBattery, OfPredictions, OfRuns, OfTable, metric_of
@@ -63,17 +63,9 @@ RIGHT: Mapping[str, Sequence[bool]] = {
 def check_metric(text: str) -> None:
     """At every edge a metric gives a sound score, nothing, or a refusal in words; twice the same, in any row order."""
     metric = metric_of(text)
-    checks: list[Iterator[object]] = []
-    if callable(metric):
-        checks.append(_of_one_run(metric, text))
-    if isinstance(metric, OfRuns):
-        checks.append(_of_runs(metric, text))
-    if isinstance(metric, OfBattery):
-        checks.append(_of_batteries(metric, text))
-    if isinstance(metric, OfTable):
-        checks.append(_of_tables(metric, text))
-    if isinstance(metric, OfPredictions):
-        checks.append(_of_predictions(metric, text))
+    scopes: tuple[Any, ...] = (Callable, OfRuns, OfBattery, OfTable, OfPredictions)
+    of_scopes: tuple[Any, ...] = (_of_one_run, _of_runs, _of_batteries, _of_tables, _of_predictions)
+    checks = [of(metric, text) for scope, of in zip(scopes, of_scopes, strict=True) if isinstance(metric, scope)]
     assert checks, f"`{text}` is a score of nothing: it offers none of the methods of `metrics.scopes`"
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
@@ -141,24 +133,15 @@ def _rows(
     sizes = np.full(n, 0.5 if is_attacked else np.nan, np.float32)
     radii = np.where(right, np.inf, np.resize([0.0, *RADII], n)) if SWEEP in changes else np.full(n, np.nan)
     scenario = "+".join(["edges", *(change.text for change in changes)])
-    footer = Footer(
+    run = Run(Ref("model", model, (), 1), Scenario(Ref("dataset", "edges", (), 1)), weights="0", data="0")
+    card = DatasetCard("edges", CLASSES, channels=1, size=(1, 1), fingerprint="0")
+    footer = replace(
+        Footer.of(run, ModelCard(model, "conformance", k), card, n),
         key=digest([model, scenario, n]),
         family=digest([model, scenario]),
-        model=model,
-        model_full=model,
         scenario=scenario,
         scenario_full=scenario,
-        dataset="edges",
         changes=tuple(changes),
-        seed=0,
-        selection="all",
-        samples=None,
-        precision=None,
-        weights="0",
-        data="0",
-        card=ModelCard(model, "conformance", k),
-        classes=CLASSES,
-        population=n,
         n=n,
     )
     reasons = ["logits are not finite" if i in failed else None for i in range(n)]
@@ -290,24 +273,20 @@ def _check_same(score: Score | None, other: Score | None, where: str, law: str) 
 
 def _boards(suite: Suite, whole: Board) -> dict[str, Board]:
     """A board with ever fewer models and scores, by what is special about it."""
-    empty = [
-        replace(entry, cells={name: cell._replace(score=None) for name, cell in entry.cells.items()})
-        for entry in whole.entries
-    ]
+
+    def without(entry: BoardEntry, names: Iterable[str]) -> BoardEntry:
+        emptied = {name: entry.cells[name]._replace(score=None) for name in names}
+        return replace(entry, cells={**entry.cells, **emptied})
+
+    empty = tuple(without(entry, entry.cells) for entry in whole.entries)
     first = {column.name for column in suite.board[:1]}
-    gaps = [
-        replace(
-            entry,
-            cells={
-                name: cell._replace(score=None) if (name in first) == bool(i % 2) else cell
-                for name, cell in entry.cells.items()
-            },
-        )
+    gaps = tuple(
+        without(entry, entry.cells.keys() & first if i % 2 else entry.cells.keys() - first)
         for i, entry in enumerate(whole.entries)
-    ]
+    )
     cases = {"no models": (), "one model": whole.entries[:1], "two models": whole.entries[:2]}
-    cases |= {"no scores": tuple(empty), "missing scores": tuple(gaps)}
-    return {case: replace(whole, entries=tuple(entries)) for case, entries in cases.items()}
+    cases |= {"no scores": empty, "missing scores": gaps}
+    return {case: replace(whole, entries=entries) for case, entries in cases.items()}
 
 
 def _is_sound(drawn: Plot) -> bool:

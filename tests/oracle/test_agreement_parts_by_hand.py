@@ -11,8 +11,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from holdfast.metrics import agreement_intervals
-from holdfast.metrics.agreement import posterior_agreement
-from holdfast.metrics.agreement_adam import adam_maximum
+from holdfast.metrics.agreement import adam_maximum, posterior_agreement
 from holdfast.metrics.agreement_curve import LogitPair, Maximum
 from holdfast.metrics.agreement_intervals import agreement_of_total, differing, intervals
 

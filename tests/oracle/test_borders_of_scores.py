@@ -20,26 +20,26 @@ from holdfast.metrics import bootstrap_draws, decisions, means, stability
 from holdfast.metrics.accuracy import RobustAccuracy, TopK
 from holdfast.metrics.agreement import Agreement, posterior_agreement
 from holdfast.metrics.attack_ratios import RatioInside, RatioOutside, SingleRatio, StabilityConstant
-from holdfast.metrics.averages import average_accuracy
 from holdfast.metrics.calibration import largest_loss
 from holdfast.metrics.catastrophe import CatastrophicDegradation, catastrophes
 from holdfast.metrics.compare import Comparison, compare
-from holdfast.metrics.confusion import ConfusionShare, confusion
+from holdfast.metrics.confusion import ConfusionShare, confusion, dominant_class
 from holdfast.metrics.corruption_error import ALEXNET, ALEXNET_CLEAN, _named
-from holdfast.metrics.dominant_class import dominant_class
-from holdfast.metrics.mean_over_radii import MeanOverRadii, radii_survived
 from holdfast.metrics.means import SampledValues
 from holdfast.metrics.multi_attack import CLEAN, Battery, Strength
 from holdfast.metrics.ood import OodScore, _kind
 from holdfast.metrics.per_class_accuracy import PerClassAccuracy
 from holdfast.metrics.radius_curves import (
     AreaUnderRadiusCurve,
+    MeanOverRadii,
     _reaches,
     accuracies_at,
+    radii_survived,
     radius_curve,
     smallest_radii,
 )
 from holdfast.metrics.stability import TIE
+from holdfast.metrics.unions import average_accuracy
 from holdfast.store.footer import ChangeRecord, Footer
 from holdfast.store.rows import Rows
 
@@ -67,9 +67,9 @@ def test_cells_that_differ_more_than_their_samples_reach_as_far_as_their_own_int
     expected = math.hypot((1 / 9 - low) / 2, (high - 1 / 9) / 2)
     for side in (0, 1):
         kept = means._normal(cells)
-        assert means._root_of_squares(kept, side, CONFIDENCE) == pytest.approx(expected, rel=1e-6)
+        assert means._root_of_squares(kept, side) == pytest.approx(expected, rel=1e-6)
     alike = [SampledValues(nine, nine < 4, 0.5), SampledValues(nine + 9, nine < 5, 0.5)]
-    assert means._root_of_squares(means._normal(alike), 0, CONFIDENCE) == 0
+    assert means._root_of_squares(means._normal(alike), 0) == 0
 
 
 @pytest.mark.parametrize("draws", [25, 20, 7])
@@ -98,7 +98,7 @@ def test_few_samples_widen_a_mean_as_students_t_does() -> None:
     seen = max(0.25 * 10 / 9 / variance, min(10, 0.25 / variance))
     unseen = 1.959964**2 / 4 * max(0.0, 1 / seen**2 - (variance / 0.25) ** 2)
     expected = 0.25 / (variance + unseen)
-    assert means._effective(cells, samples, 0.5, CONFIDENCE) == pytest.approx(expected, rel=1e-6)
+    assert means._effective(cells, samples, 0.5) == pytest.approx(expected, rel=1e-6)
 
 
 def test_cells_whose_errors_offset_each_other_count_as_their_shares_tell() -> None:
@@ -112,7 +112,7 @@ def test_cells_whose_errors_offset_each_other_count_as_their_shares_tell() -> No
     seen = shares / variance  # more than the 20 samples, less than 0.25 / variance
     assert 20 < seen < 0.25 / variance
     unseen = 1.959964**2 / 4 * (1 / seen**2 - (variance / 0.25) ** 2)
-    made = means._effective(cells, means._samples(cells), 0.5, CONFIDENCE)
+    made = means._effective(cells, means._samples(cells), 0.5)
     assert made == pytest.approx(0.25 / (variance + unseen), rel=1e-6)
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from holdfast.core.rounding import rounded
 from holdfast.core.types import Score
-from holdfast.metrics.averages import rounded
 from holdfast.metrics.corruption_error import ALEXNET, ALEXNET_CLEAN, CorruptionErrors, corruption_errors
 
 PUBLISHED = Path(os.environ.get("HOLDFAST_PUBLISHED", Path(__file__).parents[3] / "shared" / "published"))

@@ -15,16 +15,16 @@ from holdfast.core.table import Table
 from holdfast.core.types import Score
 from holdfast.metrics import agreement, agreement_intervals, summary
 from holdfast.metrics import run_scores as scores_of_runs
-from holdfast.metrics.agreement_adam import adam_maximum
+from holdfast.metrics.agreement import adam_maximum
 from holdfast.metrics.agreement_curve import LogitPair, Maximum
 from holdfast.metrics.attack_ratios import SingleRatio
-from holdfast.metrics.averages import mean_of
 from holdfast.metrics.bootstrap_draws import percentiles
 from holdfast.metrics.compare import comparisons
+from holdfast.metrics.confusion import dominant_class
 from holdfast.metrics.decisions import worse
-from holdfast.metrics.dominant_class import dominant_class
 from holdfast.metrics.frames import frame_of, pm_k
 from holdfast.metrics.mean_over_radii import radii_survived
+from holdfast.metrics.means import mean_of
 from holdfast.metrics.multi_attack import CLEAN, Battery, Strength, competitiveness, single_competitiveness
 from holdfast.metrics.run_scores import reference_rows, run_scores
 from holdfast.metrics.scopes import is_over_models

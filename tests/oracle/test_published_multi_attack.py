@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.errors import HoldfastError
-from holdfast.metrics.averages import rounded
+from holdfast.core.rounding import rounded
 from holdfast.metrics.multi_attack import (
     CLEAN,
     Battery,

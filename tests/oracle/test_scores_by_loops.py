@@ -13,10 +13,10 @@ from scipy.special import logit
 from holdfast.core.errors import HoldfastError
 from holdfast.core.table import Table
 from holdfast.metrics.attack_ratios import RatioInside, RatioOutside
+from holdfast.metrics.compare import unpaired
 from holdfast.metrics.difference_tests import unpaired_difference
 from holdfast.metrics.frames import pm_k
 from holdfast.metrics.multi_attack import CLEAN, Battery, Strength, inside_outside
-from holdfast.metrics.unpaired import unpaired
 from holdfast.store import Predictions, Rows
 from holdfast.store.rows import to_rows
 from holdfast.store.scores import Scores

@@ -14,19 +14,20 @@ from scipy import optimize, stats
 from scipy.special import expit, logit, logsumexp
 
 from holdfast.boards.column_scores import above_line
+from holdfast.core.rounding import rounded
 from holdfast.core.suites import Column
 from holdfast.core.table import Table
 from holdfast.core.types import Score
 from holdfast.metrics.accuracy import accuracy
 from holdfast.metrics.agreement import posterior_agreement
 from holdfast.metrics.along_ratios import afr_p, agreement_of_rows, confidence_before_after
-from holdfast.metrics.averages import difference, mean_of, rounded
 from holdfast.metrics.catastrophe import FENCE, LEAST, catastrophes
 from holdfast.metrics.compare import compare
 from holdfast.metrics.corruption_error import corruption_errors
 from holdfast.metrics.difference_tests import mcnemar, paired_difference
 from holdfast.metrics.error_consistency import consistency_matrix, error_consistency, kappa
 from holdfast.metrics.mean_over_radii import over_radii
+from holdfast.metrics.means import difference, mean_of
 from holdfast.metrics.multi_attack import (
     CLEAN,
     Battery,

@@ -12,12 +12,12 @@ from scipy.special import log_softmax
 
 from holdfast.core.types import Score
 from holdfast.metrics.accuracy import Accuracy, RobustAccuracy, TopK, worst_case
-from holdfast.metrics.averages import average_accuracy
 from holdfast.metrics.calibration import Brier, NegativeLogLikelihood, brier_terms, nll_terms, reliability
 from holdfast.metrics.calibration_error import calibration_error
 from holdfast.metrics.per_class_accuracy import BalancedAccuracy, MajorityShare, PerClassAccuracy, per_class
 from holdfast.metrics.radius_curves import AreaUnderRadiusCurve, radius_curve
 from holdfast.metrics.summary import line
+from holdfast.metrics.unions import average_accuracy
 from holdfast.store import Rows
 from holdfast.store.footer import ChangeRecord
 

@@ -20,11 +20,11 @@ from holdfast.core.suites import Column
 from holdfast.core.table import Table
 from holdfast.core.types import Score
 from holdfast.metrics.bootstrap_draws import draw_counts
+from holdfast.metrics.catastrophe import loss_box
 from holdfast.trends import ranks
 from holdfast.trends.bands import band, conversion_rate_score, effective_robustness_scores, refits, upper_limit_score
 from holdfast.trends.bootstrap import correlations, fit_planes, sample_draws, widened_confidence
 from holdfast.trends.column_fits import column_bands, fit_columns
-from holdfast.trends.degradation_boxes import loss_box
 from holdfast.trends.fits import Cut, FitPoints, cautions, correlation, explained, fit, pearson
 from holdfast.trends.matrices import Matrix, Shift, matrix, r2_matrix, shifts_of
 from holdfast.trends.piecewise import Piecewise, fit_trend

@@ -20,8 +20,8 @@ from holdfast.boards.board_list import BrokenSuite, board_suites
 from holdfast.boards.board_text import number_in_unit
 from holdfast.boards.entries import Board
 from holdfast.core.suites import Suite
+from holdfast.site.addresses import slug
 from holdfast.site.build import build_site
-from holdfast.site.slugs import slug
 from holdfast.store import Store
 from holdfast.store.exporting import escaped
 from holdfast.store.importers import read_results

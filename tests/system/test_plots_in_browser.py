@@ -21,12 +21,12 @@ from holdfast.core.intervals import wilson
 from holdfast.core.suites import Column, Suite
 from holdfast.core.table import Table
 from holdfast.core.types import Score
-from holdfast.metrics.averages import difference
+from holdfast.metrics.means import difference
 from holdfast.metrics.multi_attack import CLEAN, Battery, Strength, battery, competitiveness
 from holdfast.metrics.stability import stability
 from holdfast.site.plots import Plot, plots_of
 from holdfast.site.policy import csp_hash, site_policy
-from holdfast.site.scripts import inline_json
+from holdfast.site.report import inline_json
 from holdfast.store.store import Store
 from holdfast.trends.bands import band
 from holdfast.trends.fits import fit, near_zero

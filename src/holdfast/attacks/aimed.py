@@ -74,4 +74,5 @@ def gradient_of(loss: Tensor, variable: Tensor) -> Tensor:
     return torch.stack(parts, dim=1)
 
 
+SEVERAL: frozenset[Objective] = frozenset({leads})  # whose gradient takes several passes back through one forward
 NEEDED_CLASSES: dict[Objective, int] = {dlr: DLR_CLASSES, targeted_dlr: TARGETED_DLR_CLASSES}

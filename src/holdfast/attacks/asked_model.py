@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from holdfast.attacks.aimed import SEVERAL
 from holdfast.attacks.attack import LoopResult
 from holdfast.attacks.replay import Replays, replays_of
 from holdfast.attacks.shapes import parts_of
@@ -59,6 +60,7 @@ class AskedModel:
         self.lengths: BatchLengths | None = model.lengths if isinstance(model, ExactModel) else None
         if self.fast is not None:
             self.exact, self.lengths = self.fast.exact or model, self.fast.lengths
+            self.fast.several = attack.objective in SEVERAL
 
     def __call__(self, images: Tensor) -> Tensor:
         return self.model(images) if self.fast is None else self.fast(images)

@@ -223,7 +223,8 @@ class _GradientLoop:
         if self.smallest is not None:
             value, success = self.smallest.value(samples, wrong & ~samples.done, logits)
         else:
-            success = self.model.is_broken(logits, samples.labels) & ~samples.done
+            broken = wrong if self.model.fast is None else self.model.is_broken(logits, samples.labels)
+            success = broken & ~samples.done
             if attack.step.strays:
                 inside = is_within(attack.threat.size(samples.scene, samples.variable), samples.radius)
                 value, success = torch.where(inside, value, -torch.inf), success & inside

@@ -34,25 +34,24 @@ class Replay:
     """Some steps over samples whose tensors keep their memory; without a recording they are simply run."""
 
     def __init__(self, samples: Samples, steps: Callable[[Samples], None], *, recorded: bool) -> None:
-        self.samples, self.steps = samples.copy(), steps
-        self.graph: torch.cuda.CUDAGraph | None = None
-        if recorded:
-            self._record(samples)
+        self.samples = samples.copy()
+        self.graph = self._record(samples, steps) if recorded else None
+        self.steps = None if recorded else steps  # they hold the whole shard that the first loop was about
 
-    def _record(self, samples: Samples) -> None:
+    def _record(self, samples: Samples, steps: Callable[[Samples], None]) -> torch.cuda.CUDAGraph:
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            self.steps(samples.copy())
+            steps(samples.copy())
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            self._once()
-        self.graph = graph
+            self._once(steps)
+        return graph
 
-    def _once(self) -> None:
+    def _once(self, steps: Callable[[Samples], None]) -> None:
         after = self.samples.shallow_copy()
-        self.steps(after)
+        steps(after)
         _write_back(self.samples, after)
 
     def load(self, samples: Samples) -> None:
@@ -62,10 +61,10 @@ class Replay:
             tensor.copy_(new[name])
 
     def run(self) -> None:
-        if self.graph is None:
-            self._once()
-        else:
+        if self.graph is not None:
             self.graph.replay()
+        elif self.steps is not None:
+            self._once(self.steps)
 
 
 def _write_back(before: Samples, after: Samples) -> None:
@@ -140,7 +139,7 @@ class Replays:
         except Exception as error:  # noqa: BLE001 - models and plug-ins are other people's code
             if torch.cuda.is_available():
                 torch.cuda.synchronize()
-            self.refused.append(f"{type(error).__name__}: {error}")
+            self.refused.append(f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:160]}")
             return None
 
 

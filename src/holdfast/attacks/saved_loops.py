@@ -80,15 +80,30 @@ class SavedLoop:
         """Puts the active set where it was when it was saved, if it was."""
         from holdfast.attacks.active_set import Samples  # which imports this module
 
+        if not self._is_of(active):
+            return
         finished, running = self.loops.saved.finished, self.loops.saved.running
         if self.number < len(finished):
-            active.result = LoopResult.of_tensors(self._copied(finished[self.number]))
+            active.result = LoopResult.of_tensors(_grouped(self._copied(finished[self.number]))["result"])
             active.queue, active.is_resumed = (active.queue[0][:0], active.queue[1][:0]), True
         elif running is not None and self.number == len(finished):
             parts, active.is_resumed = _grouped(self._copied(running)), True
             active.result, active.samples = LoopResult.of_tensors(parts["result"]), Samples.of_tensors(parts["samples"])
             active.extra, queue = parts.get("extra", {}), parts["queue"]
             active.queue, active.runs = (queue["index"], queue["run"]), int(queue["runs"])
+
+    def _is_of(self, active: ActiveSet) -> bool:
+        """Whether this loop's samples are those of then; if not, this loop and the later ones are run anew.
+
+        Which samples a later loop has may hang on a rounding, and another start of a device rounds otherwise.
+        """
+        saved = self.loops.saved
+        then = saved.finished[self.number] if self.number < len(saved.finished) else saved.running or {}
+        now = _flattened({"samples of": _identity(active)})
+        if all(name in then and torch.equal(then[name], tensor.cpu()) for name, tensor in now.items()):
+            return True
+        saved.finished, saved.running = saved.finished[: self.number], None
+        return False
 
     def advanced(self, active: ActiveSet) -> None:
         """A round is over: saves all that the loop needs to continue, if the last save was a while ago."""
@@ -98,19 +113,26 @@ class SavedLoop:
             return
         queue = {"index": active.queue[0], "run": active.queue[1], "runs": torch.tensor(active.runs)}
         result, samples = active.result.tensors(), active.samples.tensors()
-        running = _flattened({"result": result, "samples": samples, "extra": active.extra, "queue": queue})
+        parts = {"result": result, "samples": samples, "extra": active.extra, "queue": queue}
+        running = _flattened(parts | {"samples of": _identity(active)})
         if self.loops.takes(running):
             self.loops.save(running)
 
     def finish(self, active: ActiveSet) -> None:
         """The loop is over; its result is written with the next save."""
-        if self.number >= len(self.loops.saved.finished) and self.loops.takes(finished := active.result.tensors()):
+        finished = _flattened({"result": active.result.tensors(), "samples of": _identity(active)})
+        if self.number >= len(self.loops.saved.finished) and self.loops.takes(finished):
             self.loops.saved.finished.append(_on_cpu(finished))
             self.loops.saved.running = None
 
     def _copied(self, tensors: Tensors) -> Tensors:
         """Copies on the loop's device: loops write to their tensors, and what is saved must stay."""
         return {name: tensor.to(self.device, copy=True) for name, tensor in tensors.items()}
+
+
+def _identity(active: ActiveSet) -> Tensors:
+    """Which samples a loop is about, and how far each may go."""
+    return {"keys": active.noise.keys, "radius": active.radius}
 
 
 def _flattened(parts: dict[str, Tensors]) -> Tensors:
@@ -162,7 +184,7 @@ def _fields() -> list[str]:
     """The fields of what is saved, which another version of this code may name otherwise."""
     from holdfast.attacks.active_set import Samples  # which imports this module
 
-    return [field.name for record in (LoopResult, Samples) for field in fields(record)]
+    return [*(field.name for record in (LoopResult, Samples) for field in fields(record)), "samples of"]
 
 
 def _on_cpu(tensors: Tensors) -> Tensors:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Self
 
 import torch
@@ -20,7 +20,7 @@ class TensorRecord:
     """
 
     def __len__(self) -> int:
-        return len(getattr(self, fields(self)[0].name))
+        return len(getattr(self, self._names()[0]))
 
     def take(self, rows: Tensor) -> Self:
         """Only these rows, as another record."""
@@ -48,17 +48,17 @@ class TensorRecord:
     def tensors(self) -> Tensors:
         """Every tensor by a name of its own: that of the field, with the key after it for a dictionary."""
         named: Tensors = {}
-        for field, value in zip(fields(self), self._values(), strict=True):
+        for field, value in zip(self._names(), self._values(), strict=True):
             if isinstance(value, dict):
-                named |= {f"{field.name} {key}": part for key, part in value.items()}
+                named |= {f"{field} {key}": part for key, part in value.items()}
             else:
-                named[field.name] = value
+                named[field] = value
         return named
 
     @classmethod
     def of_tensors(cls, tensors: Tensors) -> Self:
         """What `tensors` gave, put together."""
-        values: dict[str, Any] = {field.name: {} for field in fields(cls)}
+        values: dict[str, Any] = {field: {} for field in cls._names()}
         for name, tensor in tensors.items():
             field, _, key = name.partition(" ")
             if key:
@@ -68,7 +68,12 @@ class TensorRecord:
         return cls(**values)
 
     def _values(self) -> list[Tensor | Tensors]:
-        return [getattr(self, field.name) for field in fields(self)]
+        return [getattr(self, field) for field in self._names()]
+
+    @classmethod
+    def _names(cls) -> tuple[str, ...]:
+        """Of the fields; `dataclasses.fields` looks for them anew at every call."""
+        return cls.__match_args__
 
     def _mapped(self, change: Callable[[Tensor], Tensor]) -> Self:
         return type(self)(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from holdfast.boards.entries import Board, BoardCell, BoardEntry
+from holdfast.core.json_text import attributes
 from holdfast.core.rounding import Rounding, figures, shown
 from holdfast.core.suites import Column
 from holdfast.store.exporting import latex_table
@@ -52,14 +54,8 @@ def cell_text(cell: BoardCell, unit: str, style: NumberStyle = PLAIN) -> str:
     """`54.3 [52.1, 56.4]`, or `12 of 80` where results are missing; `(published 56.9)` where sources disagree."""
     if cell.score is None:
         return missing_text(cell)
-    part = f"n {cell.score.n:,}" if cell.is_partial else ""
-    parts = [
-        number_in_unit(cell.score.value, unit, style),
-        bounds_text(cell, unit, style),
-        part,
-        disagreement(cell, unit, style),
-    ]
-    return " ".join(filter(None, parts))
+    value, part = number_in_unit(cell.score.value, unit, style), f"n {cell.score.n:,}" if cell.is_partial else ""
+    return " ".join(filter(None, [value, bounds_text(cell, unit, style), part, disagreement(cell, unit, style)]))
 
 
 def disagreement(cell: BoardCell, unit: str, style: NumberStyle = PLAIN) -> str:
@@ -172,14 +168,14 @@ def _folded(text: str, width: int) -> list[str]:
     return textwrap.wrap(text, max(1, width), break_on_hyphens=False) or [""] if len(text) > width else [text]
 
 
+@dataclass(slots=True)
 class _Marks:
     """Footnotes of a table, each once, numbered as they come."""
 
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-        self.letters: dict[str, str] = {}
-        self.of_ranks = ""
-        self.has_unreliable = False
+    numbers: dict[str, int] = field(default_factory=dict)
+    letters: dict[str, str] = field(default_factory=dict)
+    of_ranks: str = ""
+    has_unreliable: bool = False
 
     def of_column(self, column: Column) -> list[str]:
         """Marks of what keeps the numbers of a column from being like for like, by letters."""
@@ -225,7 +221,7 @@ def records(board: Board, style: NumberStyle = PLAIN) -> list[dict[str, object]]
 
 def _record(entry: BoardEntry, column: Column, cell: BoardCell, style: NumberStyle) -> dict[str, object]:
     score = cell.score
-    known = score is not None and score.n > 0
+    known = score if score is not None and score.n > 0 else None
     return {
         "rank": entry.rank,
         "model": entry.model,
@@ -233,17 +229,13 @@ def _record(entry: BoardEntry, column: Column, cell: BoardCell, style: NumberSty
         "score": column.name,
         "unit": column.unit,
         "value": None if score is None else score.value,
-        "low": score.low if score is not None and known else None,
-        "high": score.high if score is not None and known else None,
-        "n": score.n if score is not None and known else None,
+        **{part: getattr(known, part, None) for part in ("low", "high", "n")},
         "shown": "" if score is None else number_in_unit(score.value, column.unit, style),
-        "have": cell.have,
-        "of": cell.of,
+        **attributes(cell, "have", "of"),
         "complete": entry.is_complete,
         "detail": column.detail,
         "from": cell.origin,
-        "source": cell.source,
-        "note": cell.note,
+        **attributes(cell, "source", "note"),
         "caveats": list(column.caveats),
         "others": [
             {"from": o.origin, "value": o.score.value, "source": o.source, "agrees": o.agrees} for o in cell.others

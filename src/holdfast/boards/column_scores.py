@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
@@ -20,9 +20,8 @@ from holdfast.core.table import Table
 from holdfast.core.types import Score
 from holdfast.core.values import split
 from holdfast.metrics.accuracy import aligned
-from holdfast.metrics.averages import mean_of
 from holdfast.metrics.mean_over_radii import SWEEP, over_radii, radii_survived
-from holdfast.metrics.means import SampledValues, correlation_of_means, mean_over
+from holdfast.metrics.means import SampledValues, correlation_of_means, mean_of, mean_over
 from holdfast.metrics.multi_attack import (
     CLEAN,
     Battery,
@@ -34,10 +33,9 @@ from holdfast.metrics.multi_attack import (
 from holdfast.metrics.radius_curves import stands
 from holdfast.metrics.scopes import OfBattery, OfRuns, is_over_models, metric_of
 from holdfast.metrics.summary import Line
+from holdfast.store import Rows, Store
 from holdfast.store.files import Unusable
 from holdfast.store.published import benchmarks, published
-from holdfast.store.rows import Rows
-from holdfast.store.store import Store
 from holdfast.trends.spaces import Space, on_edge, space_of
 
 BEST = "acc*"
@@ -52,18 +50,15 @@ Bounds = tuple[Floats, Floats, Floats]  # values, low, high
 Samples = Callable[[], list[SampledValues]]
 
 
-class _Ratios(Iterable[str], Container[object]):
-    """The names of the scores over a battery of attacks; a name may come with arguments: `uar:attack=StAdvAttack`."""
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(("cr-ind-avg", "cr-ind-worst", "stability-constant", "attacks-seen", *MORE_RATIOS))
-
-    def __contains__(self, score: object) -> bool:
-        return isinstance(score, str) and bool(score) and parse_ref(score).name in set(self)
+RATIOS = (
+    *("cr-ind-avg", "cr-ind-worst", "stability-constant", "attacks-seen"),
+    *("cr-exp", "cr-max", "single-cr", "cr-in", "cr-out", "uar"),
+)
 
 
-MORE_RATIOS = ("cr-exp", "cr-max", "single-cr", "cr-in", "cr-out", "uar")
-RATIOS = _Ratios()
+def is_ratio(score: str) -> bool:
+    """Whether it is a score over a battery of attacks; a name may come with arguments: `uar:attack=StAdvAttack`."""
+    return bool(score) and parse_ref(score).name in RATIOS
 
 
 class ColumnScore(NamedTuple):
@@ -105,7 +100,7 @@ class StoredRuns:
 
 def column_score(column: Column, runs: StoredRuns, best: Table | None) -> ColumnScore:
     """The score that a model's runs give a column that is not made of others, or what is there of it."""
-    if column.score in RATIOS:
+    if is_ratio(column.score):
         return _ratio(column, runs, best)
     terms = [list(term) for term in column.scenarios]
     reference = column.reference or None
@@ -221,7 +216,7 @@ def ratio_of(name: str, cells: Battery, trained: Mapping[str, float]) -> Score:
 
 def best_known(suite: Suite, store: Store | None) -> Table | None:
     """The best known accuracies under each attack: those of the store, else those that come with holdfast."""
-    for name in dict.fromkeys((*suite.published, suite.board_name)) if store is not None else ():
+    for name in dict.fromkeys((*suite.published, suite.board_name)):
         for scores in store.scores(name) if store is not None else ():
             if BEST in scores.table.models:
                 return scores.table
@@ -341,5 +336,5 @@ def _outcomes(scenario: str, entries: Sequence[Strength], runs: StoredRuns) -> d
 PER_SAMPLE: dict[str, Callable[[Rows, Rows | None], Floats]] = {
     "": lambda rows, _: rows.correct.astype(np.float64),
     OVER_RADII: lambda rows, _: radii_survived(rows),
-    STAYS: lambda rows, before: _stays(rows, before),
+    STAYS: _stays,
 }

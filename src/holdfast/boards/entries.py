@@ -114,12 +114,6 @@ class Board:
         """Without the entries that lack a score."""
         return replace(self, entries=tuple(entry for entry in self.entries if entry.is_complete))
 
-    def records(self) -> list[dict[str, object]]:
-        """One record per score, for programs."""
-        from holdfast.boards.board_text import records  # it writes what is defined here
-
-        return records(self)
-
     @property
     def every_column(self) -> tuple[Column, ...]:
         return (*self.columns, *self.details)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from holdfast.boards.column_scores import StoredRuns
 from holdfast.boards.over_models import rows_by_model
 from holdfast.boards.suite_board import suite_board
 from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.json_text import attributes
 from holdfast.core.registry import registry
 from holdfast.core.suites import Suite
 from holdfast.core.table import Table, score_table
@@ -41,16 +43,14 @@ class MultiRunScore:
     def record(self) -> dict[str, object]:
         """Flat and plain, for CSV and JSON; shares are fractions."""
         score = self.score
-        has = score is not None and score.has_interval
+        bounded = score if score is not None and score.has_interval else None
         return {
-            "metric": self.metric,
-            "unit": self.unit,
+            **attributes(self, "metric", "unit"),
             "model": self.model or None,
             "of": self.of,
             "reference": self.reference or None,
             "value": None if score is None else score.value,
-            "low": score.low if score is not None and has else None,
-            "high": score.high if score is not None and has else None,
+            **{part: getattr(bounded, part, None) for part in ("low", "high")},
             "n": None if score is None else score.n or None,
             "note": self.explanation,
         } | ({} if self.details is None else {"details": self.details})
@@ -64,6 +64,15 @@ class MultiRunScore:
         """The note, and why a score has no interval."""
         why = f"no interval: {self.score.why}" if self.score is not None and self.score.why else ""
         return "; ".join(filter(None, (self.note, why)))
+
+
+class _Scope(NamedTuple):
+    """What counts: the runs of a store, or a part of them; or settings of a table."""
+
+    store: Store
+    models: Sequence[str]
+    scenarios: Sequence[str]
+    reference: str | None
 
 
 def is_of_one_run(text: str) -> bool:
@@ -89,49 +98,44 @@ def multi_run_scores(
     ref = str(registry.bind("metric", text))
     metric = metric_of(ref)
     blank = MultiRunScore(ref, unit_of(ref, metric), ALL_MODELS, "", reference or "", None)
+    scope = _Scope(store, models, scenarios, reference)
     if isinstance(metric, OfBattery):
         if suite is None or not any(column.score == BATTERY_SCORE for column in suite.board):
             raise Misuse(
                 f"`{ref}` is a score over attacks of many strengths, and `{table and table.benchmark}` has none",
                 hint="--benchmark multirobustbench",
             )
-        return _of_battery(blank, store, suite, models)
+        return _of_battery(blank, suite, scope)
     if table is not None and not isinstance(metric, OfTable):
         raise Misuse(f"`{ref}` is made of rows, and a table has none", hint="leave --benchmark out")
     if isinstance(metric, OfRuns):
-        return _of_runs(blank, metric, store, models, scenarios, reference)
+        return _of_runs(blank, metric, scope)
     if table is not None:
         assert isinstance(metric, OfTable), "looked at above"
-        return _of_table(blank, metric, table.table, scenarios, reference, models)
+        return _of_table(blank, metric, table.table, scope)
     if isinstance(metric, OfPredictions):
-        return _of_predictions(blank, metric, store, models, scenarios)
-    return _of_store(blank, metric, store, models, scenarios, reference)
+        return _of_predictions(blank, metric, scope)
+    return _of_store(blank, metric, scope)
 
 
-def _of_battery(blank: MultiRunScore, store: Store, suite: Suite, models: Sequence[str]) -> list[MultiRunScore]:
+def _of_battery(blank: MultiRunScore, suite: Suite, scope: _Scope) -> list[MultiRunScore]:
     """A board of one column over the attacks that the suite ranks by."""
     first = next(column for column in suite.board if column.score == BATTERY_SCORE)
     column = replace(first, name=blank.metric, title=blank.metric, score=blank.metric, detail=False)
-    made = suite_board(replace(suite, board=(column,), sort=column.name), store)
+    made = suite_board(replace(suite, board=(column,), sort=column.name), scope.store)
     results = []
     for entry in made.entries:
         cell = entry.cells[column.name]
-        if (models and entry.model not in models) or (cell.score is None and not cell.have):
+        if (scope.models and entry.model not in scope.models) or (cell.score is None and not cell.have):
             continue
         missing = f"{cell.have} of {cell.of} results are there" if cell.score is None and not cell.note else cell.note
         results.append(replace(blank, model=entry.model, of=suite.name, score=cell.score, note=missing))
     return results
 
 
-def _of_runs(
-    blank: MultiRunScore,
-    metric: OfRuns,
-    store: Store,
-    models: Sequence[str],
-    scenarios: Sequence[str],
-    reference: str | None,
-) -> list[MultiRunScore]:
+def _of_runs(blank: MultiRunScore, metric: OfRuns, scope: _Scope) -> list[MultiRunScore]:
     """One score per model and dataset."""
+    store, models, scenarios, reference = scope
     by_model: dict[tuple[str, str], StoredRuns] = {}
     for line in lines(store, models=models):
         key = (line.footer.model, "" if getattr(metric, "over_datasets", False) else line.footer.dataset)
@@ -156,10 +160,9 @@ def _of_runs(
     return results
 
 
-def _of_predictions(
-    blank: MultiRunScore, metric: OfPredictions, store: Store, models: Sequence[str], scenarios: Sequence[str]
-) -> list[MultiRunScore]:
+def _of_predictions(blank: MultiRunScore, metric: OfPredictions, scope: _Scope) -> list[MultiRunScore]:
     """One score per model under every scenario that two models or more were measured under."""
+    store, models, scenarios, _ = scope
     measured: dict[str, set[str]] = {}
     for line in lines(store, models=models, scenarios=scenarios):
         measured.setdefault(line.footer.scenario, set()).add(line.footer.model)
@@ -183,15 +186,9 @@ def _of_predictions(
     return results
 
 
-def _of_store(
-    blank: MultiRunScore,
-    metric: OfTable,
-    store: Store,
-    models: Sequence[str],
-    scenarios: Sequence[str],
-    reference: str | None,
-) -> list[MultiRunScore]:
+def _of_store(blank: MultiRunScore, metric: OfTable, scope: _Scope) -> list[MultiRunScore]:
     """Every scenario against its dataset without a change, or against the reference."""
+    store, models, scenarios, reference = scope
     finished = lines(store, models=models)
     pairs = dict.fromkeys(
         (line.footer.scenario, reference or line.footer.dataset)
@@ -207,18 +204,12 @@ def _of_store(
         rows = {model: [scores.get((model, name)) for name in (scenario, other)] for model in every}
         table = score_table(rows, (scenario, other))
         both = table.where([bool(np.isfinite(row).all()) for row in table.values])
-        results += _of_table(blank, metric, both, [scenario], other, ())
+        results += _of_table(blank, metric, both, _Scope(store, (), [scenario], other))
     return results
 
 
-def _of_table(
-    blank: MultiRunScore,
-    metric: OfTable,
-    table: Table,
-    settings: Sequence[str],
-    reference: str | None,
-    models: Sequence[str],
-) -> list[MultiRunScore]:
+def _of_table(blank: MultiRunScore, metric: OfTable, table: Table, scope: _Scope) -> list[MultiRunScore]:
+    _, models, settings, reference = scope
     if not settings or (reference is None and not getattr(metric, "alone", False)):
         raise Misuse(
             f"`{blank.metric}` of a table needs to know of which settings",

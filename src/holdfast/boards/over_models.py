@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from holdfast.boards.provenance import lines_by_model
 from holdfast.core.errors import HoldfastError
 from holdfast.core.suites import Column, Suite
 from holdfast.core.table import Table, score_table
 from holdfast.core.types import Score
-from holdfast.metrics.averages import mean_of
+from holdfast.metrics.means import mean_of
 from holdfast.metrics.scopes import OfPredictions, is_over_models, metric_of
 from holdfast.metrics.summary import lines
-from holdfast.store.rows import Rows
-from holdfast.store.store import Store
+from holdfast.store import Rows, Store
 
 if TYPE_CHECKING:
     from holdfast.boards.entries import BoardEntry
@@ -40,7 +40,9 @@ def _filled(column: Column, entries: list[BoardEntry], store: Store | None) -> l
             scores = metric.of_table(table, settings)
             notes = metric.notes(table, settings) if hasattr(metric, "notes") else {}
         elif store is not None:
-            scores = _of_predictions(column, metric, store)
+            each = [metric.of_predictions(rows_by_model(store, text)) for text in column.every_scenario]
+            shared = set.intersection(*(set(some) for some in each)) if each else set()
+            scores = {model: mean_of([some[model] for some in each]) for model in shared}
     except HoldfastError as error:
         problem = error.problem
     return [_entry(entry, column, scores, notes, problem) for entry in entries]
@@ -61,25 +63,13 @@ def _table(column: Column, entries: Sequence[BoardEntry], store: Store | None) -
     """The models of a board under the columns that a score is of, or under its scenarios and their reference."""
     if column.of:
         names = list(column.of)
-        scores = {entry.model: [entry.cells[name].score for name in names] for entry in entries}
-    else:
-        names, scores = _measured(column, store)
-    return score_table(scores, names), names
-
-
-def _measured(column: Column, store: Store | None) -> tuple[list[str], dict[str, list[Score | None]]]:
+        return score_table({each.model: [each.cells[name].score for name in names] for each in entries}, names), names
     names = [*column.every_scenario, *([column.reference] if column.reference else [])]
-    accuracies: dict[str, dict[str, Score]] = {}
-    for line in lines(store, scenarios=names) if store is not None and names else ():
-        accuracies.setdefault(line.footer.model, {})[line.footer.scenario] = line.accuracy
-    return names, {model: [runs.get(name) for name in names] for model, runs in accuracies.items()}
-
-
-def _of_predictions(column: Column, metric: OfPredictions, store: Store) -> Mapping[str, Score]:
-    """The mean over the column's scenarios, for models that have all of them."""
-    each = [metric.of_predictions(rows_by_model(store, text)) for text in column.every_scenario]
-    shared = set.intersection(*(set(scores) for scores in each)) if each else set()
-    return {model: mean_of([scores[model] for scores in each]) for model in shared}
+    by_model = lines_by_model(store, names) if store is not None else {}
+    scores = {
+        model: [runs[name].accuracy if name in runs else None for name in names] for model, runs in by_model.items()
+    }
+    return score_table(scores, names), names
 
 
 def rows_by_model(store: Store, scenario: str, models: Sequence[str] = ()) -> dict[str, Rows]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.core.suites import Column, Suite
@@ -24,9 +24,6 @@ def score_bases(suite: Suite, store: Store) -> dict[str, dict[str, Basis]]:
     suite = with_stored_names(suite, store)
     needed = {column.name: scenarios_of(column, suite) for column in suite.board}
     every = list(dict.fromkeys(text for texts in needed.values() for text in texts))
-    by_model: dict[str, dict[str, Line]] = {}
-    for line in lines(store, scenarios=every) if every else ():
-        by_model.setdefault(line.footer.model, {})[line.footer.scenario] = line
     return {
         model: {
             name: Basis(
@@ -34,8 +31,16 @@ def score_bases(suite: Suite, store: Store) -> dict[str, dict[str, Basis]]:
             )
             for name, texts in needed.items()
         }
-        for model, runs in by_model.items()
+        for model, runs in lines_by_model(store, every).items()
     }
+
+
+def lines_by_model(store: Store, scenarios: Sequence[str]) -> dict[str, dict[str, Line]]:
+    """The scores of every model under these scenarios."""
+    by_model: dict[str, dict[str, Line]] = {}
+    for line in lines(store, scenarios=scenarios) if scenarios else ():
+        by_model.setdefault(line.footer.model, {})[line.footer.scenario] = line
+    return by_model
 
 
 def with_stored_names(suite: Suite, store: Store | None) -> Suite:

@@ -27,7 +27,7 @@ from holdfast.boards.column_scores import (
 from holdfast.boards.entries import IMPORTED, MEASURED, PUBLISHED, Board, BoardCell, BoardEntry
 from holdfast.boards.merging import SourceEntries, merged_entries
 from holdfast.boards.over_models import over_models
-from holdfast.boards.provenance import scenarios_of, with_stored_names
+from holdfast.boards.provenance import lines_by_model, scenarios_of, with_stored_names
 from holdfast.boards.ranking import ranked
 from holdfast.boards.table_entries import sources_of, table_entries
 from holdfast.core.errors import Misuse, unknown
@@ -36,7 +36,6 @@ from holdfast.core.registry import registry
 from holdfast.core.suites import Column, Suite
 from holdfast.core.table import Table
 from holdfast.core.types import Score
-from holdfast.metrics.summary import lines
 from holdfast.store.model_facts import stored_facts
 from holdfast.store.published import aliases, benchmarks, published
 from holdfast.store.store import Store
@@ -50,18 +49,17 @@ def suite_board(suite: Suite, store: Store | None = None, *, sort: str | None = 
     if not suite.board:
         raise Misuse(f"suite `{suite.name}` declares no board", hint="give it columns, each under [[board]]")
     by = sort or suite.sort
-    names = [column.name for column in suite.board]
-    if by not in names:
-        raise Misuse(f"the board of `{suite.name}` has no score `{by}`", hint=f"there are: {', '.join(names)}")
+    directions = {column.name: column.better for column in suite.board}
+    if by not in directions:
+        raise Misuse(f"the board of `{suite.name}` has no score `{by}`", hint=f"there are: {', '.join(directions)}")
     _check_scores(suite)
     suite = with_stored_names(suite, store)
     listings = list(_listings(suite, store, by))
     entries = merged_entries(listings, suite.board, _names(suite, listings))
     entries = over_models(suite, entries, store)
-    direction = next(column.better for column in suite.board if column.name == by)
     details = {column.name for column in suite.board if column.detail}
     main, more = (tuple(c for c in suite.board if (c.name in details) is is_detail) for is_detail in (False, True))
-    made = tuple(_with_details_apart(entry, details) for entry in ranked(entries, by, direction))
+    made = tuple(_with_details_apart(entry, details) for entry in ranked(entries, by, directions[by]))
     return Board(suite.board_name, suite.title, main, by, made, more)
 
 
@@ -134,9 +132,7 @@ class RowEntry(NamedTuple):
 def row_entries(suite: Suite, store: Store) -> list[RowEntry]:
     """The models of a store by their rows: measured here, or imported as predictions of others."""
     texts = {text for column in suite.board for term in column.scenarios for text in (*term, column.reference) if text}
-    by_model: dict[str, StoredRuns] = {}
-    for line in lines(store, scenarios=list(texts)) if texts else ():
-        by_model.setdefault(line.footer.model, StoredRuns(store)).lines[line.footer.scenario] = line
+    by_model = {model: StoredRuns(store, runs) for model, runs in lines_by_model(store, list(texts)).items()}
     best, known = best_known(suite, store), stored_facts(store)
     made = []
     for model, runs in by_model.items():

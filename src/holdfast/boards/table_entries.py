@@ -14,8 +14,8 @@ from holdfast.boards.column_scores import (
     BEST,
     LOWEST,
     OVER_RADII,
-    RATIOS,
     above_line,
+    is_ratio,
     published_training,
     ratio_of,
     strengths_of,
@@ -43,7 +43,7 @@ def table_entries(suite: Suite, scores: Scores, origin: str, *, best: Table | No
     for column in suite.board:
         made[column.name] = _column_arrays(column, scores, made, with_terms=origin == IMPORTED)
     best = table if BEST in table.models else best
-    ratios = [column for column in suite.board if _is_special(column)]
+    ratios = [column for column in suite.board if is_ratio(column.score) or column.score == OVER_RADII]
     special = [] if best is None else ratios
     for i, model in enumerate(table.models):
         if model == BEST and ratios:
@@ -59,11 +59,8 @@ def table_entries(suite: Suite, scores: Scores, origin: str, *, best: Table | No
                 assert best is not None, "there are no such columns without it"
                 cells[column.name] = _special(column, table, model, best)
         if any(cell.score is not None or cell.have for cell in cells.values()):
-            yield BoardEntry(model, origin, _with_origin(cells, origin), table.facts.get(model, {}))
-
-
-def _with_origin(cells: Mapping[str, BoardCell], origin: str) -> dict[str, BoardCell]:
-    return {name: cell._replace(origin=origin) if cell.score is not None else cell for name, cell in cells.items()}
+            known = {name: cell._replace(origin=origin) for name, cell in cells.items() if cell.score is not None}
+            yield BoardEntry(model, origin, cells | known, table.facts.get(model, {}))
 
 
 def sources_of(column: Column, cells: Mapping[str, BoardCell]) -> str:
@@ -129,7 +126,7 @@ def _setting_arrays(scores: Scores, name: str) -> ColumnArrays:
 
 
 def _mean(columns: Sequence[ColumnArrays]) -> ColumnArrays:
-    """The mean of columns, NaN where one is missing; bounds and n as `averages.mean_of` has them: none of several."""
+    """The mean of columns, NaN where one is missing; bounds and n as `means.mean_of` has them: none of several."""
     if len(columns) == 1:
         return columns[0]
     value, n = (np.mean([e.value for e in columns], axis=0), np.min([e.n for e in columns], axis=0))
@@ -167,10 +164,8 @@ def _special(column: Column, table: Table, model: str, best: Table) -> BoardCell
     """A score over the strengths of attacks, from an imported table; refused where a cell is missing."""
     cells = battery_of(table, model, tuple(column.every_setting), best)
     have = len(cells) - cells.missing
-    if not have:
-        return BoardCell(None, 0, 0, "")
-    if cells.missing:
-        return BoardCell(None, have, len(cells), "")
+    if not have or cells.missing:
+        return BoardCell(None, have, len(cells) if have else 0, "")
     if column.score == OVER_RADII:
         return BoardCell(Score(float(cells.accuracies.mean()), math.nan, math.nan, 0), have, have, table.source)
     try:
@@ -178,10 +173,6 @@ def _special(column: Column, table: Table, model: str, best: Table) -> BoardCell
     except HoldfastError as error:
         return BoardCell(None, have, have, "", note=error.problem)
     return BoardCell(score, have, have, table.source)
-
-
-def _is_special(column: Column) -> bool:
-    return column.score in RATIOS or column.score == OVER_RADII
 
 
 def battery_of(table: Table, model: str, attacks: tuple[str, ...], best: Table) -> Battery:

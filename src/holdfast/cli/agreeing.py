@@ -5,24 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from holdfast.cli.output import (
-    STORE,
-    CsvOption,
-    JsonOption,
-    LatexOption,
-    StoreOption,
-    open_store,
-    out,
-    print_csv,
-    print_json,
-    show_table,
-)
-from holdfast.core.errors import Misuse
+from holdfast.cli.output import STORE, Output, StoreOption, open_store, out
+from holdfast.core.errors import Misuse, unknown
 from holdfast.core.rounding import percent
 
 if TYPE_CHECKING:
@@ -32,6 +22,11 @@ if TYPE_CHECKING:
     from holdfast.store.rows import Rows
 
 BETAS = 41  # points of a curve over β
+TITLES = {
+    "afr_p": "same prediction (AFR_P), %",
+    "accuracy": "right in the first, %",
+    "afr_t": "right in the second (AFR_T), %",
+}
 Line = dict[str, object]
 Side = Annotated[str, typer.Argument(help="A .npy, .csv or .parquet file of logits, or a run's key.")]
 
@@ -48,27 +43,23 @@ class _Sides(NamedTuple):
 
 
 def agree_command(
+    *,
     one: Side,
     other: Side,
-    labels: Annotated[
-        Path | None, typer.Option("--labels", help="A .npy or .csv of labels, for accuracies; not needed.")
-    ] = None,
-    mode: Annotated[str, typer.Option("--mode", help="`exact`, or `adam`: the authors' optimiser.")] = "exact",
-    epochs: Annotated[int, typer.Option("--epochs", help="Of the authors' optimiser.", min=1)] = 500,
-    resamples: Annotated[int, typer.Option("--resamples", help="Bootstrap draws; 0: no intervals.", min=0)] = 1000,
+    labels: Annotated[Path | None, typer.Option(help="A .npy or .csv of labels, for accuracies; not needed.")] = None,
+    mode: Annotated[str, typer.Option(help="`exact`, or `adam`: the authors' optimiser.")] = "exact",
+    epochs: Annotated[int, typer.Option(help="Of the authors' optimiser.", min=1)] = 500,
+    resamples: Annotated[int, typer.Option(help="Bootstrap draws; 0: no intervals.", min=0)] = 1000,
     ratio: Annotated[
         list[str] | None,
         typer.Option(
-            "--ratio",
             help="Mix: this share of the samples from the second set, the rest from the first, e.g. 0.1,0.5,1; `all`: "
             "the paper's ratios. Of an attack those of the smallest size, else the last.",
         ),
     ] = None,
     curve: Annotated[bool, typer.Option("--curve", help="F and PA as functions of β, around the best one.")] = False,
     store: StoreOption = STORE,
-    csv: CsvOption = False,
-    latex: LatexOption = False,
-    json: JsonOption = False,
+    how: Output,
 ) -> None:
     """Posterior agreement of two sets of logits of the same samples, of any modality; no labels needed."""
     from holdfast.metrics.agreement import posterior_agreement
@@ -81,19 +72,19 @@ def agree_command(
     sides = _sides(*pair)
     if ratio or curve:
         lines = _along_ratios(pair, sides, ratio, resamples, labels) if ratio else _along_betas(sides)
-        _show_lines(lines, csv=csv, json=json, latex=latex)
+        names = [name for name in lines[0] if not name.endswith(("_low", "_high"))]
+        body = [[_figure(line[name]) for name in names] for line in lines]
+        how.show(lines, [name.replace("_", " ") for name in names], body)
         return
     made = posterior_agreement(sides.one.logits, sides.other.logits, mode=mode, epochs=epochs, resamples=resamples)
     accuracies = _accuracies(sides, labels)
-    if json or csv:
-        record = {"one": one, "other": other, **made.record(), **_flat(accuracies), "left_out": sides.left_out}
-        print_json(record) if json else print_csv([record])
-        return
-    show_table(["", "value", "95 % interval"], _lines(made, accuracies), latex=latex)
-    if latex:
+    record = {"one": one, "other": other, **made.record(), **_flat(accuracies), "left_out": sides.left_out}
+    is_table = how.show([record], ["", "value", "95 % interval"], _lines(made, accuracies), whole=record)
+    if how.latex or not is_table:
         return
     left = f", {sides.left_out} without an answer left out" if sides.left_out else ""
-    out.print(f"\nn = {made.score.n:,}, {made.classes} classes{left}; at most ln {made.classes} = {_text(made)}")
+    most = f"at most ln {made.classes} = {math.log(made.classes):.4f}, of which {percent(made.share)} %"
+    out.print(f"\nn = {made.score.n:,}, {made.classes} classes{left}; {most}")
     if made.score.why:
         out.print(f"posterior agreement and β without an interval: {made.score.why}")
     if len(made.maxima) > 1:
@@ -101,28 +92,19 @@ def agree_command(
         out.print(f"F has {len(made.maxima)} maxima, at β = {maxima}; the largest counts")
 
 
-def _flat(accuracies: dict[str, Score]) -> dict[str, float]:
-    return {
-        f"{key}{part}": getattr(score, field)
-        for key, score in zip(("accuracy", "afr_t"), accuracies.values(), strict=False)
-        for part, field in (("", "value"), ("_low", "low"), ("_high", "high"))
-    }
-
-
-def _text(made: Agreement) -> str:
-    return f"{math.log(made.classes):.4f}, of which {percent(made.share)} %"
+def _flat(scores: dict[str, Score]) -> dict[str, float]:
+    """Scores with their bounds, as fields of a record."""
+    return {name: number for key, score in scores.items() for name, number in score.flat(key).items()}
 
 
 def _lines(made: Agreement, accuracies: dict[str, Score]) -> list[list[str]]:
-    same = made.same
     return [
         ["posterior agreement", f"{made.score.value:.4f}", _interval(made.score, 4)],
         ["β", f"{made.beta.value:.4g}", _interval(made.beta, 3)],
         ["F", f"{made.total:.2f}", ""],
-        ["same prediction (AFR_P), %", percent(same.value), f"[{percent(same.low)}, {percent(same.high)}]"],
         *[
-            [name, percent(score.value), f"[{percent(score.low)}, {percent(score.high)}]"]
-            for name, score in accuracies.items()
+            [TITLES[name], percent(score.value), f"[{percent(score.low)}, {percent(score.high)}]"]
+            for name, score in {"afr_p": made.same, **accuracies}.items()
         ],
     ]
 
@@ -155,12 +137,14 @@ def _along_ratios(
     return [
         {
             "ratio": point.ratio,
-            **_numbers("pa", point.agreement.score),
-            **_numbers("beta", point.agreement.beta),
-            **_numbers("afr_t", point.afr_t),
-            **_numbers("afr_p", point.afr_p),
-            **_numbers("confidence_before", point.confidence.before),
-            **_numbers("confidence_when_broken", point.confidence.after),
+            **_numbers(
+                pa=point.agreement.score,
+                beta=point.agreement.beta,
+                afr_t=point.afr_t,
+                afr_p=point.afr_p,
+                confidence_before=point.confidence.before,
+                confidence_when_broken=point.confidence.after,
+            ),
             "n": point.agreement.score.n,
             "left_out": point.left_out,
         }
@@ -179,8 +163,7 @@ def _mixed_files(sides: _Sides, ratios: Sequence[float], resamples: int, labels:
         mixed = sides.other.logits.copy()
         mixed[:kept] = sides.one.logits[:kept]
         made = posterior_agreement(sides.one.logits, mixed, resamples=resamples)
-        scores = (("pa", made.score), ("beta", made.beta), ("afr_p", made.same))
-        numbers = {key: value for name, score in scores for key, value in _numbers(name, score).items()}
+        numbers = _numbers(pa=made.score, beta=made.beta, afr_p=made.same)
         numbers |= _flat(_accuracies(sides._replace(other=replace(sides.other, logits=mixed)), labels))
         lines.append({"ratio": ratio, **numbers, "n": made.score.n, "left_out": sides.left_out})
     return lines
@@ -216,21 +199,10 @@ def _ratios(given: list[str], every: Sequence[float]) -> list[float]:
     return made
 
 
-def _numbers(name: str, score: Score) -> Line:
-    """A score as flat fields; what has no value is none, and an infinite β the text `inf`, as JSON has neither."""
-    parts = {name: score.value, f"{name}_low": score.low, f"{name}_high": score.high}
+def _numbers(**scores: Score) -> Line:
+    """Scores as flat fields; what has no value is none, and an infinite β the text `inf`, as JSON has neither."""
+    parts = _flat(scores)
     return {key: None if math.isnan(value) else "inf" if math.isinf(value) else value for key, value in parts.items()}
-
-
-def _show_lines(lines: list[Line], *, csv: bool, json: bool, latex: bool) -> None:
-    if json:
-        print_json(lines)
-    elif csv:
-        print_csv(lines)
-    else:
-        shown = [name for name in lines[0] if not name.endswith(("_low", "_high"))]
-        body = [[_figure(line[name]) for name in shown] for line in lines]
-        show_table([name.replace("_", " ") for name in shown], body, latex=latex)
 
 
 def _figure(value: object) -> str:
@@ -240,7 +212,7 @@ def _figure(value: object) -> str:
 def _sides(one: _Side, other: _Side) -> _Sides:
     import numpy as np
 
-    from holdfast.store.logit_files import LogitFile, paired
+    from holdfast.store.logit_files import paired
 
     first, second = paired(one[0], other[0])
     ours = [rows is not None for _, rows in (one, other)]
@@ -252,12 +224,11 @@ def _sides(one: _Side, other: _Side) -> _Sides:
         if is_ours:
             known &= ~np.isnan(file.logits).any(axis=1)
     kept = [
-        LogitFile(
-            file.name,
-            file.logits[known],
-            None if file.ids is None else tuple(name for name, keep in zip(file.ids, known, strict=True) if keep),
-            None if file.labels is None else file.labels[known],
-            file.classes,
+        replace(
+            file,
+            logits=file.logits[known],
+            ids=None if file.ids is None else tuple(compress(file.ids, known)),
+            labels=None if file.labels is None else file.labels[known],
         )
         for file in (first, second)
     ]
@@ -280,8 +251,6 @@ def _read(name: str, store: str) -> _Side:
 
 
 def _run(name: str, store: str) -> Rows:
-    from holdfast.core.errors import unknown
-
     kept = open_store(store)
     keys = [key for key in kept.footers() if key.startswith(name)]
     if len(keys) > 1:
@@ -295,20 +264,16 @@ def _accuracies(sides: _Sides, labels: Path | None) -> dict[str, Score]:
     from holdfast.core.intervals import wilson
     from holdfast.store.logit_files import read_labels
 
+    truth = sides.other.labels if sides.one.labels is None else sides.one.labels
     if labels is not None:
         truth = read_labels(labels)
         if len(truth) != len(sides.one.logits) + sides.left_out:
             raise Misuse(f"{labels} has {len(truth)} labels for {len(sides.one.logits) + sides.left_out} samples")
         if sides.left_out:
             raise Misuse("labels come with the rows already", hint="leave --labels out")
-    elif sides.one.labels is not None:
-        truth = sides.one.labels
-    elif sides.other.labels is not None:
-        truth = sides.other.labels
-    else:
+    if truth is None:
         return {}
-    names = ("right in the first, %", "right in the second (AFR_T), %")
     return {
         name: wilson(int((file.logits.argmax(axis=1) == truth).sum()), len(truth))
-        for name, file in zip(names, (sides.one, sides.other), strict=True)
+        for name, file in (("accuracy", sides.one), ("afr_t", sides.other))
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import typer
 
 from holdfast.cli import (
@@ -19,6 +21,7 @@ from holdfast.cli import (
     training_command,
     trending,
 )
+from holdfast.cli.output import with_options
 from holdfast.core.config import read_config
 
 app = typer.Typer(
@@ -48,27 +51,31 @@ def top(
     context.default_map = {command.name or "": given for command in app.registered_commands}
 
 
-app.command("demo")(evaluating.demo)
-app.command("doctor")(doctor.doctor)
-app.command("list")(catalogue.list_kind)
-app.command("show")(catalogue.show_command)
-app.command("check")(evaluating.check_command)
-app.command("plan")(evaluating.plan_command)
-app.command("evaluate")(evaluating.evaluate_command)
-app.command("status")(store_commands.status_command)
-app.command("verify")(store_commands.verify_command)
-app.command("scores")(store_commands.scores_command)
-app.command("board")(board_command.board)
-app.command("compare")(store_commands.compare_command)
-app.command("trend")(trending.trend_command)
-app.command("agree")(agreeing.agree_command)
-app.command("predict")(predicting.predict_command)
-app.command("explain")(store_commands.explain_command)
-app.command("report")(pages.report_command)
-app.command("site")(pages.site_command)
-app.command("serve")(pages.serve_command)
-app.command("import")(exchange.import_results)
-app.command("export")(exchange.export_command)
-app.command("train")(training_command.train_command)
+COMMANDS: dict[str, Callable[..., None]] = {
+    "demo": evaluating.demo,
+    "doctor": doctor.doctor,
+    "list": catalogue.list_kind,
+    "show": catalogue.show_command,
+    "check": evaluating.check_command,
+    "plan": evaluating.plan_command,
+    "evaluate": evaluating.evaluate_command,
+    "status": store_commands.status_command,
+    "verify": store_commands.verify_command,
+    "scores": store_commands.scores_command,
+    "board": board_command.board,
+    "compare": store_commands.compare_command,
+    "trend": trending.trend_command,
+    "agree": agreeing.agree_command,
+    "predict": predicting.predict_command,
+    "explain": store_commands.explain_command,
+    "report": pages.report_command,
+    "site": pages.site_command,
+    "serve": pages.serve_command,
+    "import": exchange.import_results,
+    "export": exchange.export_command,
+    "train": training_command.train_command,
+}
+for command_name, function in COMMANDS.items():
+    app.command(command_name)(with_options(function))
 app.add_typer(figuring.app, name="figure")
 app.add_typer(data.app, name="data")

@@ -15,21 +15,18 @@ from rich.text import Text
 from holdfast.cli.completing import board_names
 from holdfast.cli.output import (
     STORE,
-    CsvOption,
-    JsonOption,
-    LatexOption,
+    Output,
     StoreOption,
     err,
     open_store,
     out,
-    print_csv,
     print_json,
     print_table,
-    show_table,
     tell_failures,
     warn,
 )
 from holdfast.core.errors import unknown
+from holdfast.core.json_text import attributes
 
 if TYPE_CHECKING:
     from holdfast.boards.board_text import NumberStyle
@@ -49,6 +46,7 @@ class RoundingChoice(StrEnum):
 
 
 def board(
+    *,
     name: Annotated[
         str | None,
         typer.Argument(
@@ -60,9 +58,9 @@ def board(
     store: StoreOption = STORE,
     sort: Annotated[str | None, typer.Option("--sort", "--by", help="The score to rank by.")] = None,
     rounding: Annotated[
-        RoundingChoice, typer.Option("--rounding", help="truncate is what Table 1 of OODRobustBench does.")
+        RoundingChoice, typer.Option(help="truncate is what Table 1 of OODRobustBench does.")
     ] = RoundingChoice.round,
-    digits: Annotated[int, typer.Option("--digits", min=0, max=9, help="Decimals.")] = 1,
+    digits: Annotated[int, typer.Option(min=0, max=9, help="Decimals.")] = 1,
     complete: Annotated[bool, typer.Option("--complete", help="Leave incomplete entries out.")] = False,
     details: Annotated[bool, typer.Option("--details", help="Also show the board's details.")] = False,
     columns: Annotated[
@@ -72,13 +70,11 @@ def board(
         ),
     ] = None,
     mean: Annotated[bool, typer.Option("--mean", help="Also the mean of each score over all entries.")] = False,
-    dataset: Annotated[str | None, typer.Option("--dataset", help="Dataset instead of the suite's own.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Dataset instead of the suite's own.")] = None,
     stronger: Annotated[
         bool, typer.Option("--stronger", help="Measured with our stronger attacks, not those of the published code.")
     ] = False,
-    csv: CsvOption = False,
-    latex: LatexOption = False,
-    json: JsonOption = False,
+    how: Output,
 ) -> None:
     """Models beside each other, best first: what papers print, what was imported, what was measured here."""
     from holdfast.boards.benchmark_tables import store_board
@@ -89,7 +85,7 @@ def board(
 
     kept = open_store(store)
     if name is None:
-        _list_boards(kept, json)
+        _list_boards(kept, how.json)
         return
     style = NumberStyle(digits, rounding.value)
     suite = named_board(name, kept, dataset=dataset, parameters=STRONGER if stronger else None)
@@ -101,14 +97,12 @@ def board(
     if complete:
         shown = shown.complete()
     means = [column_mean(shown, column) for column in scores] if mean else []
-    if json:
-        about = {"suite": shown.suite, "title": shown.title, "sort": shown.sort, "scores": records(shown, style)}
-        print_json(about | ({"means": [each.record() for each in means]} if mean else {}))
+    if how.json or how.csv:
+        of_means, listed = [each.record() for each in means], records(shown, style)
+        about = {"suite": shown.suite, "title": shown.title, "sort": shown.sort, "scores": listed}
+        how.data(of_means if mean else listed, whole=about | ({"means": of_means} if mean else {}))
         return
-    if csv:
-        print_csv([each.record() for each in means] if mean else records(shown, style))
-        return
-    _show_board(shown, suite, scores, style, means=means, latex=latex, is_fitted=details)
+    _show_board(shown, suite, scores, style, means=means, how=how, is_fitted=details)
     if incomplete:
         err.print(
             f"{len(incomplete)} of {every} entries are incomplete and {'left out' if complete else 'marked'}; "
@@ -129,17 +123,8 @@ def _list_boards(store: Store, json: bool) -> None:
             continue
         entries = store_board(suite, store).entries
         measured = sum(entry.is_measured for entry in entries)
-        records.append(
-            {
-                "suite": suite.name,
-                "dataset": suite.dataset,
-                "title": suite.title,
-                "source": suite.source,
-                "entries": len(entries),
-                "measured": measured,
-                "filled_by": filled_by(suite),
-            }
-        )
+        about = {"suite": suite.name, **attributes(suite, "dataset", "title", "source")}
+        records.append(about | {"entries": len(entries), "measured": measured, "filled_by": filled_by(suite)})
         if entries:
             filled.append([f"{suite.name}{suite.options}", suite.title, str(len(entries)), str(measured)])
         else:
@@ -175,7 +160,7 @@ def _show_board(
     style: NumberStyle,
     *,
     means: Sequence[ColumnMean],
-    latex: bool,
+    how: Output,
     is_fitted: bool,
 ) -> None:
     """The board as a table, or in LaTeX; fitted to the screen, or to 80 columns with `is_fitted`."""
@@ -186,9 +171,11 @@ def _show_board(
     table = board_table(board, columns, style, with_missing=any(not entry.is_complete for entry in board.entries))
     if means:
         table.rows.append(mean_row(means, style, width=len(table.columns)))
-    width = _screen_width(is_fitted)
-    if latex or width is None:
-        show_table(table.columns, table.rows, right=table.right, latex=latex)
+    width = WIDTH if is_fitted else None  # without one, as wide as the table
+    if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
+        width = out.width
+    if how.latex or width is None:
+        how.table(table.columns, table.rows, right=table.right)
     else:
         for block in text_blocks(table, width):
             for line in block.heading:
@@ -196,13 +183,6 @@ def _show_board(
             # rich takes a minute for what this writes in a second
             sys.stdout.write("".join(f"{line}\n" for line in block.body))
     for note in table.notes:
-        sys.stdout.write(f"% {note}\n") if latex else out.print(note, markup=False, soft_wrap=width is None)
+        sys.stdout.write(f"% {note}\n") if how.latex else out.print(note, markup=False, soft_wrap=width is None)
     if not board.entries:
         err.print(f"no entries yet: {filled_by(suite)}", markup=False, soft_wrap=True)
-
-
-def _screen_width(is_fitted: bool) -> int | None:
-    """How many letters a line may have; None where output is piped and no width is asked for."""
-    if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
-        return out.width
-    return WIDTH if is_fitted else None

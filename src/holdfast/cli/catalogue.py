@@ -10,6 +10,9 @@ import typer
 
 from holdfast.cli.completing import starting
 from holdfast.cli.output import JsonOption, err, out, print_json, print_table, warn
+from holdfast.core.errors import Misuse, unknown
+from holdfast.core.json_text import attributes
+from holdfast.core.refs import parse_ref
 
 if TYPE_CHECKING:
     from holdfast.core.registry import Component
@@ -36,7 +39,6 @@ def list_kind(
     json: JsonOption = False,
 ) -> None:
     """What there is of a kind."""
-    from holdfast.core.errors import unknown
     from holdfast.core.registry import registry
 
     if kind in ("suites", "suite"):
@@ -70,12 +72,10 @@ def show_command(
         ),
     ] = None,
     dataset: Annotated[
-        str | None, typer.Option("--dataset", help="With --out: whose images. Of a suite: instead of its own.")
+        str | None, typer.Option(help="With --out: whose images. Of a suite: instead of its own.")
     ] = None,
-    images: Annotated[
-        int | None, typer.Option("--images", help="With --out: how many images; 4, or 1 for each attack.")
-    ] = None,
-    model: Annotated[str | None, typer.Option("--model", help="With --out of attacks: the model to attack.")] = None,
+    images: Annotated[int | None, typer.Option(help="With --out: how many images; 4, or 1 for each attack.")] = None,
+    model: Annotated[str | None, typer.Option(help="With --out of attacks: the model to attack.")] = None,
     json: JsonOption = False,
 ) -> None:
     """One component: what it does, its parameters and defaults, where it comes from."""
@@ -83,17 +83,14 @@ def show_command(
         _draw_sheet(ref, out_file, dataset=dataset, images=images, model=model)
         err.print(f"wrote {out_file}", markup=False, soft_wrap=True)
         return
-    from holdfast.core.errors import unknown
-    from holdfast.core.refs import parse_ref
     from holdfast.core.registry import registry
     from holdfast.core.suites import suites
 
     if ref.startswith("recipe:"):
         _show_recipe(ref.removeprefix("recipe:"), json)
         return
-    suite_name = ref.removeprefix("suite:")
-    if suite_name in suites() or suite_name.endswith(".toml") or suite_name != ref:
-        _show_suite(suite_name, dataset, json)
+    if _is_suite(ref):
+        _show_suite(ref.removeprefix("suite:"), dataset, json)
         return
     name = parse_ref(ref).name
     everything: dict[str, Component] = {}
@@ -121,15 +118,19 @@ def show_command(
         out.print(f"\n{bound.full}\nkey {bound.key}", markup=False)
 
 
+def _is_suite(ref: str) -> bool:
+    from holdfast.core.suites import suites
+
+    return ref in suites() or ref.startswith("suite:") or ref.endswith(".toml")
+
+
 def _draw_sheet(ref: str, out_file: Path, *, dataset: str | None, images: int | None, model: str | None) -> None:
     from holdfast.cli.sheet import DATASET, attack_sheet, contact_sheet, dataset_sheet, save_sheet, sweeps_of
-    from holdfast.core.errors import Misuse
-    from holdfast.core.refs import parse_ref
     from holdfast.core.registry import registry
-    from holdfast.core.suites import load_suite, suites
+    from holdfast.core.suites import load_suite
 
     name = ref.removeprefix("suite:")
-    is_suite = name in suites() or name != ref or name.endswith(".toml")
+    is_suite = _is_suite(ref)
     if not is_suite and parse_ref(ref).name in registry.entries("dataset"):
         sheet = dataset_sheet(ref, images=4 if images is None else images)
     elif not is_suite and not ref.startswith("sweep:"):
@@ -152,24 +153,17 @@ def _show_suite(name: str, dataset: str | None, json: bool) -> None:
     suite = load_suite(name, dataset=dataset)
     parts = {text: part.name for part in reversed(suite.parts) for text in part.scenarios}
     if json:
+        about = ("name", "title", "about", "source", "dataset", "samples", "models", "published")
         print_json(
             {
                 "kind": "suite",
-                "name": suite.name,
-                "title": suite.title,
-                "about": suite.about,
-                "source": suite.source,
-                "dataset": suite.dataset,
-                "samples": suite.samples,
-                "models": list(suite.models),
-                "published": list(suite.published),
-                "parts": {part.name: list(part.scenarios) for part in suite.parts},
-                "scenarios": list(suite.scenarios),
+                **attributes(suite, *about),
+                "parts": {part.name: part.scenarios for part in suite.parts},
+                "scenarios": suite.scenarios,
                 "board": [asdict(column) for column in suite.board],
-                "notes": list(suite.notes),
+                "notes": suite.notes,
                 "parameters": dict(suite.parameters),
-                "caveats": suite.caveats,
-                "logits": suite.logits,
+                **attributes(suite, "caveats", "logits"),
             }
         )
         return
@@ -192,10 +186,8 @@ def _show_suite(name: str, dataset: str | None, json: bool) -> None:
         rows = [[c.name, c.title, c.unit, "detail" if c.detail else ""] for c in suite.board]
         print_table(["score", "title", "unit", ""], rows)
     out.print()
-    if parts:
-        print_table(["scenario", "part"], [[text, parts.get(text, "")] for text in suite.scenarios])
-    else:
-        print_table(["scenario"], [[text] for text in suite.scenarios])
+    rows = [[text, parts.get(text, "")] if parts else [text] for text in suite.scenarios]
+    print_table(["scenario", "part"] if parts else ["scenario"], rows)
 
 
 def _show_recipe(text: str, json: bool) -> None:
@@ -217,15 +209,8 @@ def _show_recipe(text: str, json: bool) -> None:
 
 
 def _record(entry: Component) -> dict[str, object]:
-    return {
-        "kind": entry.kind,
-        "name": entry.name,
-        "version": entry.version,
-        "summary": entry.summary,
-        "source": entry.source,
-        "tags": list(entry.tags),
-        "parameters": _parameters(entry),
-    }
+    about = attributes(entry, "kind", "name", "version", "summary", "source", "tags")
+    return about | {"parameters": _parameters(entry)}
 
 
 def _parameters(entry: Component) -> list[dict[str, object]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.cli.output import JsonOption, print_json, print_table
 from holdfast.core.json_text import json_text
 
 if TYPE_CHECKING:
@@ -21,11 +22,10 @@ app = typer.Typer(
 
 WIDE = 240  # letters of a line where output is piped: one line per row
 Fact = dict[str, object]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("list")
-def list_data(as_json: Json = False) -> None:
+def list_data(as_json: JsonOption = False) -> None:
     """What there is to get, and what is here."""
     from holdfast.core.home import data_home
     from holdfast.core.registry import registry
@@ -53,7 +53,7 @@ def get_data(
     names: Annotated[list[str], typer.Argument(metavar="NAME…", help="Datasets, as `holdfast data list` names them.")],
     offline: Annotated[bool, typer.Option("--offline", help="Use no network: fail when files are missing.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Get files again that are here and right.")] = False,
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Get the files of datasets; what is here and right stays, a download that broke off goes on."""
     from holdfast.datasets.downloads import downloads
@@ -71,7 +71,7 @@ def get_data(
 @app.command("verify")
 def verify_data(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME…]", help="Default: all that are here.")] = None,
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Compare files with their published checksums; fails when one is damaged, or a named dataset is incomplete."""
     from holdfast.core.errors import HoldfastError
@@ -92,7 +92,7 @@ def data_classes(
     classes: Annotated[
         str, typer.Argument(help="A set of ImageNet's classes: imagenet-r, FILE, (DATASET), or several joined by &.")
     ],
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """The classes of ImageNet that a set, a file or a dataset has, or that several have in common.
 
@@ -115,7 +115,7 @@ def data_classes(
 def build_data(
     name: Annotated[str, typer.Argument(help="The dataset to make.")],
     source: Annotated[Path, typer.Option("--from", help="What it is made from: a folder or a tar.")],
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Make a dataset from another one that is here."""
     from holdfast.datasets.downloads import build_dataset
@@ -127,19 +127,11 @@ def build_data(
 def _show(facts: list[Fact], as_json: bool, *, hidden: tuple[str, ...] = ()) -> None:
     """Data on stdout: JSON, or columns for a person."""
     if as_json:
-        typer.echo(json_text(facts, indent=2))
+        print_json(facts)
         return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
     columns = [name for name in (facts[0] if facts else ()) if name not in hidden]
-    for name in columns:
-        table.add_column(name, justify="right" if name == "megabytes" else "left", overflow="fold")
-    for fact in facts:
-        table.add_row(*(Text(str(fact[name])) for name in columns))
-    Console(width=None if sys.stdout.isatty() else WIDE).print(table)
+    rows = [[str(fact[name]) for name in columns] for fact in facts]
+    print_table(columns, rows, right=["megabytes"], width=WIDE)
 
 
 @contextlib.contextmanager

@@ -61,15 +61,15 @@ def _show(diagnosis: Diagnosis) -> None:
 
 def _package(package: Package) -> list[str]:
     version = package.version or ("broken" if package.problem else "not installed")
-    return [package.name, version, package.purpose or "needed", _joined(package.problem, package.install)]
+    remedy = ": ".join(filter(None, (package.problem, package.install)))
+    return [package.name, version, package.purpose or "needed", remedy]
 
 
 def _suite(suite: Fitness) -> list[str]:
     time = "" if suite.seconds is None else seconds_text(suite.seconds)
     if suite.seconds is None and suite.passes:
         time = f"{suite.passes / 1e6:.1f} M passes"
-    waits = ", ".join(suite.absent)
-    return [suite.name, suite.state, f"{suite.can} of {suite.of}", time, waits]
+    return [suite.name, suite.state, f"{suite.can} of {suite.of}", time, ", ".join(suite.absent)]
 
 
 def _estimate(diagnosis: Diagnosis) -> None:
@@ -86,10 +86,6 @@ def _estimate(diagnosis: Diagnosis) -> None:
             "where a run takes a faster way, its footer says which, and its pace",
             markup=False,
         )
-
-
-def _joined(problem: str | None, install: str) -> str:
-    return f"{problem}: {install}" if problem and install else problem or install
 
 
 def _size(count: int | None) -> str:

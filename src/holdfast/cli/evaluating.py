@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from holdfast.cli.completing import model_names, suite_names
-from holdfast.cli.outcome_views import SuiteWords, exit_if_failed, print_matrix, print_outcomes, print_standing
 from holdfast.cli.output import (
     STORE,
+    DeviceOption,
     JsonOption,
     StoreOption,
     err,
@@ -40,54 +42,65 @@ Models = Annotated[
         autocompletion=model_names,
     ),
 ]
-SuiteOption = Annotated[
-    str | None,
-    typer.Option("--suite", help="A suite by name, or the path of a .toml file.", autocompletion=suite_names),
-]
-ScenarioOption = Annotated[
-    list[str] | None, typer.Option("--scenario", help="DATASET+CHANGE+…; may be given several times.")
-]
-PartOption = Annotated[
-    list[str] | None, typer.Option("--part", help="Only this part of the suite; may be given several times.")
-]
-StrongerOption = Annotated[
-    bool,
-    typer.Option("--stronger", help="Our stronger attacks where the suite has those of the published code."),
-]
-DatasetOption = Annotated[str | None, typer.Option("--dataset", help="Dataset instead of the suite's own.")]
-SamplesOption = Annotated[
-    int | None, typer.Option("--samples", help="Measure this many samples, each class in proportion.")
-]
-PrecisionOption = Annotated[
-    str | None, typer.Option("--precision", help="Stop once half the interval is this narrow, e.g. 1%.")
-]
-SeedOption = Annotated[int, typer.Option("--seed", help="Seed of every random draw.")]
-DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1 …")]
-SpeedOption = Annotated[
-    str,
-    typer.Option(
-        help="Gradients on a GPU: exact (float32), or float16 confirmed by float32: eager, graph, compile; "
-        "auto chooses.",
-        show_default=True,
-    ),
-]
-BatchOption = Annotated[
-    int | None, typer.Option("--batch-size", help="Samples at once; chosen by memory if not given.")
-]
 LogitsOption = Annotated[
-    str | None,
-    typer.Option("--logits", help="all: keep every logit above 128 classes too, for posterior agreement."),
+    str | None, typer.Option("--logits", help="all: keep every logit above 128 classes too, for posterior agreement.")
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")]
+
+STATES = ("done", "under way", "to do", "cannot run")
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What is to be measured: scenarios, and how many samples of each."""
+
+    suite: Annotated[
+        str | None, typer.Option(help="A suite by name, or the path of a .toml file.", autocompletion=suite_names)
+    ] = None
+    scenario: Annotated[list[str] | None, typer.Option(help="DATASET+CHANGE+…; may be given several times.")] = None
+    part: Annotated[
+        list[str] | None, typer.Option("--part", help="Only this part of the suite; may be given several times.")
+    ] = None
+    stronger: Annotated[
+        bool, typer.Option("--stronger", help="Our stronger attacks where the suite has those of the published code.")
+    ] = False
+    dataset: Annotated[str | None, typer.Option(help="Dataset instead of the suite's own.")] = None
+    samples: Annotated[int | None, typer.Option(help="Measure this many samples, each class in proportion.")] = None
+    precision: Annotated[str | None, typer.Option(help="Stop once half the interval is this narrow, e.g. 1%.")] = None
+    seed: Annotated[int, typer.Option(help="Seed of every random draw.")] = 0
+
+    def chosen(self) -> tuple[Suite | None, list[str]]:
+        """What to run: a suite's scenarios, those given, or both; with neither, the clean default dataset."""
+        from holdfast.core.patterns import Patterns
+        from holdfast.core.suite_parameters import STRONGER
+        from holdfast.core.suites import load_suite
+
+        suite = self.suite
+        if suite is None and not self.scenario and self.dataset is None:
+            suite = read_config().defaults.suite
+        for option, is_given in (("--part", bool(self.part)), ("--stronger", self.stronger)):
+            if is_given and suite is None:
+                raise Misuse(f"{option} is of a suite", hint="name it with --suite")
+        parameters = STRONGER if self.stronger else None
+        chosen = load_suite(suite, dataset=self.dataset, parameters=parameters) if suite is not None else None
+        if chosen is not None and not chosen.scenarios:
+            raise Misuse(
+                f"`{suite}` is a list of published results: there is nothing to run", hint=f"holdfast board {suite}"
+            )
+        given = Patterns().texts(self.scenario or [])
+        if chosen is None and not given:
+            given = [self.dataset or _default_dataset()]
+        return chosen, [*(chosen.only(self.part or ()) if chosen else ()), *given]
 
 
 def demo(
     out_dir: Annotated[Path, typer.Option("--out", "-o", help="Where rows and reports go.")] = Path("holdfast-demo"),
-    samples: Annotated[int | None, typer.Option("--samples", help="Samples per scenario.")] = None,
+    samples: Annotated[int | None, typer.Option(help="Samples per scenario.")] = None,
     device: DeviceOption = "auto",
     quiet: QuietOption = False,
 ) -> None:
     """The whole job on bundled data: evaluate bundled models, print the scores, write a report for each."""
+    from holdfast.cli.outcome_views import exit_if_failed, print_matrix
     from holdfast.cli.progress import watching
     from holdfast.core.suites import load_suite
     from holdfast.engine.evaluate import evaluate
@@ -114,7 +127,7 @@ def demo(
 
 def check_command(
     model: Annotated[str, typer.Argument(help="A model ref.")],
-    dataset: Annotated[str | None, typer.Option("--dataset", help="Images to check it on.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Images to check it on.")] = None,
     attacks: Annotated[
         bool, typer.Option("--attacks", help="Also try attacks that must succeed where gradients can be trusted.")
     ] = False,
@@ -122,8 +135,6 @@ def check_command(
     json: JsonOption = False,
 ) -> None:
     """Is the model eligible, and is a number going to mean anything? Exit 1 where a flag is an error."""
-    from dataclasses import asdict
-
     from holdfast.core.registry import registry
     from holdfast.engine.device import pick_device
     from holdfast.engine.jobs import ModelLoader, as_holdfast_error
@@ -155,15 +166,9 @@ def check_command(
 
 
 def plan_command(
+    *,
     models: Models,
-    suite: SuiteOption = None,
-    scenario: ScenarioOption = None,
-    part: PartOption = None,
-    stronger: StrongerOption = False,
-    dataset: DatasetOption = None,
-    samples: SamplesOption = None,
-    precision: PrecisionOption = None,
-    seed: SeedOption = 0,
+    what: Measurement,
     logits: LogitsOption = None,
     device: DeviceOption = "auto",
     store: StoreOption = STORE,
@@ -173,14 +178,12 @@ def plan_command(
     json: JsonOption = False,
 ) -> None:
     """What would run, what is done, and what the rest will cost at most."""
-    from dataclasses import asdict
-
     from holdfast.engine.jobs import RunOptions
     from holdfast.engine.plan import plan, recorded_plan
 
-    chosen, scenarios = _scenarios(suite, scenario, dataset, part or (), stronger=stronger)
+    chosen, scenarios = what.chosen()
     options = RunOptions(
-        *(seed, samples or (chosen.samples if chosen else None), parse_share(precision, "--precision")),
+        *(what.seed, what.samples or (chosen.samples if chosen else None), parse_share(what.precision, "--precision")),
         logits=_logits(logits, chosen),
     )
     if recorded:
@@ -208,36 +211,34 @@ def plan_command(
         ],
         right=["samples", "done", "passes each", "at most"],
     )
-    counts = {
-        state: sum(run.state == state for run in planned) for state in ("done", "under way", "to do", "cannot run")
-    }
-    summary = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+    counts = Counter(run.state for run in planned)
+    summary = ", ".join(f"{counts[name]} {name}" for name in STATES if counts[name])
     unknown = sum(run.seconds is None and run.problem is None for run in planned)
     aside = f" beside {unknown} runs without a recorded pace" if unknown else ""
     out.print(f"\n{summary}; at most {seconds_text(rest)} left{aside}. Attacks end early on samples they break.")
 
 
 def evaluate_command(
+    *,
     models: Models,
-    suite: SuiteOption = None,
-    scenario: ScenarioOption = None,
-    part: PartOption = None,
-    stronger: StrongerOption = False,
-    dataset: DatasetOption = None,
-    samples: SamplesOption = None,
-    precision: PrecisionOption = None,
-    seed: SeedOption = 0,
+    what: Measurement,
     device: DeviceOption = "auto",
-    batch_size: BatchOption = None,
-    speed: SpeedOption = "auto",
+    batch_size: Annotated[int | None, typer.Option(help="Samples at once; chosen by memory if not given.")] = None,
+    speed: Annotated[
+        str,
+        typer.Option(
+            help="Gradients on a GPU: exact (float32), or float16 confirmed by float32: eager, graph, compile; "
+            "auto chooses.",
+            show_default=True,
+        ),
+    ] = "auto",
     logits: LogitsOption = None,
     store: StoreOption = STORE,
     pictures: Annotated[
         int, typer.Option(min=0, max=1000, help="Samples per run to keep as pictures for the report.")
     ] = 6,
     keep_images: Annotated[
-        Path | None,
-        typer.Option("--keep-images", help="Write the images of every run here, as float32; they are made once more."),
+        Path | None, typer.Option(help="Write the images of every run here, as float32; they are made once more.")
     ] = None,
     engine: Annotated[str, typer.Option(help="local, or ray: one actor per device.", show_default=True)] = "local",
     address: Annotated[str | None, typer.Option(help="Ray cluster to join; a local one is started if none.")] = None,
@@ -246,20 +247,21 @@ def evaluate_command(
     json: JsonOption = False,
 ) -> None:
     """Measure models under scenarios. What is done is not done again; Ctrl-C is safe and the same command resumes."""
+    from holdfast.cli.outcome_views import SuiteWords, exit_if_failed, print_outcomes, print_standing
     from holdfast.cli.progress import watching
     from holdfast.engine.evaluate import evaluate
     from holdfast.metrics.summary import line
 
-    chosen, scenarios = _scenarios(suite, scenario, dataset, part or (), stronger=stronger)
+    chosen, scenarios = what.chosen()
     kept = open_store(store)
     with watching(quiet=quiet) as watcher:
         outcomes = evaluate(
             models,
             scenarios,
             store=kept,
-            seed=seed,
-            samples=samples or (chosen.samples if chosen else None),
-            precision=parse_share(precision, "--precision"),
+            seed=what.seed,
+            samples=what.samples or (chosen.samples if chosen else None),
+            precision=parse_share(what.precision, "--precision"),
             device=device,
             batch_size=batch_size,
             speed=cast("Speed", speed),
@@ -284,7 +286,7 @@ def evaluate_command(
     else:
         print_outcomes(outcomes)
         if chosen is not None and chosen.board:
-            words = SuiteWords(suite or read_config().defaults.suite or chosen.name, store)
+            words = SuiteWords(what.suite or read_config().defaults.suite or chosen.name, store)
             print_standing(chosen, kept, list(dict.fromkeys(outcome.model for outcome in outcomes)), words)
     exit_if_failed(outcomes, may_lack_data=chosen is not None)
 
@@ -304,42 +306,11 @@ def _keep_images(store: Store, outcomes: Sequence[Outcome], folder: Path, device
 
 def _logits(given: str | None, suite: Suite | None) -> str:
     """Which logits rows keep: as asked, else as the suite says."""
-    if given is None:
-        return suite.logits if suite is not None else ""
-    return given
+    of_suite = suite.logits if suite is not None else ""
+    return of_suite if given is None else given
 
 
 def _default_dataset() -> str:
     from holdfast.datasets import DEFAULT
 
     return DEFAULT
-
-
-def _scenarios(
-    suite: str | None,
-    scenario: list[str] | None,
-    dataset: str | None,
-    parts: Sequence[str],
-    *,
-    stronger: bool = False,
-) -> tuple[Suite | None, list[str]]:
-    """What to run: a suite's scenarios, those given, or both; with neither, the clean default dataset."""
-    from holdfast.core.patterns import Patterns
-    from holdfast.core.suite_parameters import STRONGER
-    from holdfast.core.suites import load_suite
-
-    if suite is None and not scenario and dataset is None:
-        suite = read_config().defaults.suite
-    for option, is_given in (("--part", bool(parts)), ("--stronger", stronger)):
-        if is_given and suite is None:
-            raise Misuse(f"{option} is of a suite", hint="name it with --suite")
-    parameters = STRONGER if stronger else None
-    chosen = load_suite(suite, dataset=dataset, parameters=parameters) if suite is not None else None
-    if chosen is not None and not chosen.scenarios:
-        raise Misuse(
-            f"`{suite}` is a list of published results: there is nothing to run", hint=f"holdfast board {suite}"
-        )
-    given = Patterns().texts(scenario or [])
-    if chosen is None and not given:
-        given = [dataset or _default_dataset()]
-    return chosen, [*(chosen.only(parts) if chosen else ()), *given]

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.output import STORE, JsonOption, StoreOption, err, open_store, out, print_json, print_table, warn
+from holdfast.cli.output import (
+    STORE,
+    JsonOption,
+    ModelsOption,
+    StoreOption,
+    err,
+    open_store,
+    out,
+    print_json,
+    print_table,
+    warn,
+)
+from holdfast.core.errors import Misuse, unknown
 from holdfast.core.json_text import json_text
 
 if TYPE_CHECKING:
@@ -24,20 +36,18 @@ def import_results(
     path: Annotated[Path | None, typer.Argument(metavar="PATH", help="The file, or the folder that holds it.")] = None,
     store: StoreOption = STORE,
     unit: Annotated[
-        str | None,
-        typer.Option("--unit", help="What values are in where the file does not say: percent, fraction, number …"),
+        str | None, typer.Option(help="What values are in where the file does not say: percent, fraction, number …")
     ] = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Put these results in the place of another version in the store.")
     ] = False,
     remove: Annotated[
-        str | None, typer.Option("--remove", metavar="NAME", help="Remove what was imported under this name.")
+        str | None, typer.Option(metavar="NAME", help="Remove what was imported under this name.")
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List what was imported into the store.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Published results into the store, each number with the file, digest and date that it comes from."""
-    from holdfast.core.errors import Misuse
     from holdfast.store.importers import read_results
 
     if remove is not None or listed:
@@ -60,38 +70,33 @@ def _keep(store: str, made: Imported, *, replace: bool, json: bool) -> None:
     from holdfast.store.importing import keep
 
     kept = open_store(store)
-    records: list[dict[str, object]] = []
-    for done in keep(kept, made.scores, replace=replace):
-        table, origin = done.scores.table, done.scores.origin
-        records.append(
-            {
-                "benchmark": done.scores.benchmark,
-                "models": len(table.models),
-                "settings": len(table.settings),
-                "new": done.state == "new",
-                "state": done.state,
-                "replaced": list(done.replaced),
-                "source": "" if origin is None else str(origin),
-            }
-        )
+    done = keep(kept, made.scores, replace=replace)
     rows = [kept.add_rows(each) for each in made.rows]
     if json:
+        records = [
+            {
+                "benchmark": each.scores.benchmark,
+                "models": len(each.scores.table.models),
+                "settings": len(each.scores.table.settings),
+                "new": each.state == "new",
+                "state": each.state,
+                "replaced": list(each.replaced),
+                "source": "" if each.scores.origin is None else str(each.scores.origin),
+            }
+            for each in done
+        ]
         counts = {"runs": len(rows), "new_runs": sum(rows)}
         print_json({"store": store, "scores": records, **counts, "notes": list(made.notes)})
         return
-    for each, record in zip(made.scores, records, strict=True):
-        state = "" if record["new"] else f", {record['state']}"
-        instead = f", in the place of {', '.join(map(str, replaced))}" if (replaced := _texts(record)) else ""
-        shape = f"{record['models']} models, {record['settings']} settings"
-        out.print(f"{each.benchmark}: {shape}{state}{instead}", markup=False)
+    for each in done:
+        table = each.scores.table
+        state = "" if each.state == "new" else f", {each.state}"
+        instead = f", in the place of {', '.join(map(str, each.replaced))}" if each.replaced else ""
+        shape = f"{len(table.models)} models, {len(table.settings)} settings"
+        out.print(f"{each.scores.benchmark}: {shape}{state}{instead}", markup=False)
     if rows:
         out.print(f"{len(rows)} runs with a prediction per sample, {sum(rows)} of them new")
     err.print(f"in {store}: `holdfast board`, `trend`, `compare` and `export` read it")
-
-
-def _texts(record: dict[str, object]) -> list[object]:
-    listed = record["replaced"]
-    return listed if isinstance(listed, list) else []
 
 
 def _list_formats(json: bool) -> None:
@@ -134,21 +139,20 @@ def export_command(
     ] = None,
     format_name: Annotated[str, typer.Option("--format", help=", ".join(FORMATS))] = "csv",
     out_file: Annotated[Path | None, typer.Option("--out", "-o", help="Write here instead of to stdout.")] = None,
-    model: Annotated[list[str] | None, typer.Option("--model", help="Only these models.")] = None,
+    model: ModelsOption = None,
     store: StoreOption = STORE,
     run: Annotated[
-        str | None, typer.Option("--run", help="`export images`: the run, by its key or the beginning of it.")
+        str | None, typer.Option(help="`export images`: the run, by its key or the beginning of it.")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="`export images`: all samples, not only failures.")] = False,
-    limit: Annotated[int | None, typer.Option("--limit", help="`export images`: at most so many per class.")] = None,
-    device: Annotated[str, typer.Option("--device", help="`export images`: auto, cpu, cuda …")] = "auto",
+    limit: Annotated[int | None, typer.Option(help="`export images`: at most so many per class.")] = None,
+    device: Annotated[str, typer.Option(help="`export images`: auto, cpu, cuda …")] = "auto",
     trust: Annotated[
         bool, typer.Option("--trust", help="`export images`: run the code that the store names as its model.")
     ] = False,
 ) -> None:
     """Scores as tidy CSV, JSON or Parquet, as a LaTeX table, one model as RobustBench's entry, or to a tracker."""
     from holdfast.boards.benchmark_tables import benchmark_scores
-    from holdfast.core.errors import Misuse, unknown
     from holdfast.store.exporting import csv_text, latex_text, measured, robustbench_entry, with_facts
     from holdfast.store.scores import Scores, scores_to_parquet
     from holdfast.store.stored_names import stored_model
@@ -193,7 +197,6 @@ def export_command(
 def _export_images(
     store: str, run: str | None, folder: Path | None, *, every: bool, limit: int | None, device: str, trust: bool
 ) -> None:
-    from holdfast.core.errors import Misuse
     from holdfast.engine.image_export import run_images
 
     if run is None or folder is None:
@@ -202,18 +205,13 @@ def _export_images(
     made = run_images(open_store(store), run, failures=not every, limit=limit, device=device, trust=trust)
     path = made.write(folder, pictures=True)
     out.print(str(path), soft_wrap=True, markup=False)
-    err.print(
-        f"{len(made.ids):,} images of {made.model} under {made.scenario}, made again: {made.as_stored:,} have the "
-        "prediction of the stored row",
-        markup=False,
-        soft_wrap=True,
-    )
+    images = f"{len(made.ids):,} images of {made.model} under {made.scenario}, made again"
+    same = f"{made.as_stored:,} have the prediction of the stored row"
+    err.print(f"{images}: {same}", markup=False, soft_wrap=True)
     if made.right_when_rounded:
-        err.print(
-            f"{made.right_when_rounded:,} of them are right again once rounded to 8 bits: images.npz holds what was "
-            "scored, the PNG files are to look at",
-            soft_wrap=True,
-        )
+        right = f"{made.right_when_rounded:,} of them are right again once rounded to 8 bits"
+        files = "images.npz holds what was scored, the PNG files are to look at"
+        err.print(f"{right}: {files}", soft_wrap=True)
 
 
 def _write(data: bytes, path: Path | None) -> None:

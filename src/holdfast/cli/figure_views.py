@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from holdfast.boards.board_tables import is_own
+from holdfast.boards.benchmark_tables import is_own
 from holdfast.boards.over_models import rows_by_model
-from holdfast.cli.output import err, out, print_json, print_records, show_table
-from holdfast.cli.trend_views import Output, settings_matching
+from holdfast.cli.output import Output, err, out
+from holdfast.cli.trend_views import record_number, settings_matching
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.json_text import attributes
 from holdfast.core.rounding import percent, shown
 from holdfast.core.table import Table
 from holdfast.core.types import Score
@@ -83,9 +84,7 @@ def scatter_view(
         panel, about = _panel(inputs, x, name, baseline, by)
         panels.append(panel)
         records.append(about)
-    if how.json:
-        print_json(records)
-    elif not print_records([dict(each) for about in records for each in _models(about)], json=False, csv=how.csv):
+    if not how.data([each for about in records for each in _models(about)], whole=records):
         _print_panels(records, baseline, how)
     return scatter_drawing(panels)
 
@@ -125,31 +124,28 @@ def _panel(
         both = int((np.isfinite(xs) & np.isfinite(ys)).sum())
         r = pearson(xs, ys) if both >= 3 else math.nan
         score = correlation(r, both) if both >= 3 else Score(math.nan, math.nan, math.nan, both)
-        about |= {"pearson": score.value, "low": score.low, "high": score.high, "n": both}
-        about |= {"lines": {text: line.record() for text, line in behind.items()}}
+        about |= {"pearson": score.value, **attributes(score, "low", "high"), "n": both}
+        about["lines"] = {text: line.record() for text, line in behind.items()}
         note = f"r {shown(r, 2)}, {both} models"
     else:
         line = fit_trend(inputs.table, y, given, space=inputs.space, models=fitted, zero=inputs.zero)
         lines, note = _drawn(line, xs), _note(line)
-        about |= {"fit": line.record()}
+        about["fit"] = line.record()
         columns["effective"] = effective_robustness(line, table)
     base = None
     if baseline is not None and not is_derived(y):
         base = float(inputs.table.of([baseline]).column(y)[0])
         columns["relative"] = ys - base
-    kept = [i for i in range(len(table.models)) if math.isfinite(xs[i]) and math.isfinite(ys[i])]
-    in_fit = set(fitted)
-    about["models"] = [
-        {"y": y, "x": given, "model": table.models[i], "score": float(ys[i]), "reference": float(xs[i])}
-        | {name: float(values[i]) for name, values in columns.items()}
-        | {"was_fitted": table.models[i] in in_fit, by: table.fact(table.models[i], by)}
-        for i in kept
-    ]
+    in_fit, kept = set(fitted), np.flatnonzero(np.isfinite(xs) & np.isfinite(ys)).tolist()
     points = [
-        ScatterPoint(
-            table.models[i], float(xs[i]), float(ys[i]), table.fact(table.models[i], by), table.models[i] in in_fit
-        )
-        for i in kept
+        ScatterPoint(name, float(xs[i]), float(ys[i]), table.fact(name, by), name in in_fit)
+        for i, name in ((i, table.models[i]) for i in kept)
+    ]
+    about["models"] = [
+        {"y": y, "x": given, "model": each.name, "score": each.y, "reference": each.x}
+        | {name: float(values[i]) for name, values in columns.items()}
+        | {"was_fitted": each.is_fitted, by: each.group}
+        for i, each in zip(kept, points, strict=True)
     ]
     space = inputs.space if has_line else "linear"
     return ScatterPanel(y, given, y, points, lines, note, space, base), about
@@ -193,8 +189,8 @@ def _print_panels(records: Sequence[Mapping[str, object]], baseline: str | None,
         models = _models(about)
         if not how.latex:
             out.print(f"{about['y']} on {about['x']}: {_line_words(about)}", markup=False)
-        more = [name for name in ("effective", "relative") if models and name in models[0]]
         titles = {"effective": "above the line, points", "relative": f"against {baseline}, points"}
+        more = [name for name in titles if models and name in models[0]]
         columns = ["model", str(about["x"]), str(about["y"]), *(titles[name] for name in more), ""]
         rows = [
             [
@@ -205,7 +201,7 @@ def _print_panels(records: Sequence[Mapping[str, object]], baseline: str | None,
             ]
             for each in sorted(models, key=lambda one: -record_number(one, more[0] if more else "score"))
         ]
-        show_table(columns, rows, right=columns[1:-1], latex=how.latex)
+        how.table(columns, rows, right=columns[1:-1])
 
 
 def _line_words(about: Mapping[str, object]) -> str:
@@ -222,12 +218,6 @@ def _line_words(about: Mapping[str, object]) -> str:
             f"{shown(right['r2'], 3)} above ({right['n']} models)"
         )
     return f"R² {shown(record['r2'], 3)} over {record['n']} models"
-
-
-def record_number(record: Mapping[str, object], name: str) -> float:
-    """A number of a record; NaN where it has none."""
-    value = record[name]
-    return float(value) if isinstance(value, int | float) else math.nan
 
 
 # models x settings
@@ -250,13 +240,9 @@ def grid_view(inputs: FigureInputs, y: Sequence[str], sort: str | None, how: Out
         for j, name in enumerate(names)
         if math.isfinite(values[i, j])
     ]
-    if not print_records(records, json=how.json, csv=how.csv):
+    if not how.data(records):
         if values.size <= PLAIN or how.latex:
-            texts = [
-                [model, *("" if math.isnan(value) else percent(value) for value in row)]
-                for model, row in zip(table.models, values, strict=True)
-            ]
-            show_table(["model", *names], texts, right=names, latex=how.latex)
+            how.table(["model", *names], _percent_rows(table.models, values), right=names)
         err.print(
             f"{len(table.models)} models x {len(names)} settings, {len(records):,} of {values.size:,} scores known",
             markup=False,
@@ -277,25 +263,22 @@ def bars_view(inputs: FigureInputs, y: Sequence[str], how: Output) -> ET.Element
     """The scores of each model, a block per score."""
     table = inputs.table.of(inputs.shown)
     names = list(y) or [name for name in table.settings if not is_reference_setting(name)]
-    columns = [table.column(name) for name in names]
-    records = [
-        {"model": model, **{name: float(column[i]) for name, column in zip(names, columns, strict=True)}}
-        for i, model in enumerate(table.models)
-    ]
-    if not print_records(records, json=how.json, csv=how.csv):
-        texts = [
-            [
-                str(each["model"]),
-                *("" if math.isnan(record_number(each, n)) else percent(record_number(each, n)) for n in names),
-            ]
-            for each in records
-        ]
-        show_table(["model", *names], texts, right=names, latex=how.latex)
+    values = np.stack([table.column(name) for name in names], axis=1)
+    by_model = dict(zip(table.models, values.tolist(), strict=True))
+    records = [{"model": model, **dict(zip(names, scores, strict=True))} for model, scores in by_model.items()]
+    how.show(records, ["model", *names], _percent_rows(table.models, values), right=names)
     rows = [
-        BarRow(model, [None if math.isnan(column[i]) else (float(column[i]), math.nan, math.nan) for column in columns])
-        for i, model in enumerate(table.models)
+        BarRow(model, [None if math.isnan(score) else (score, math.nan, math.nan) for score in scores])
+        for model, scores in by_model.items()
     ]
     return bar_drawing(rows, names, inputs.benchmark)
+
+
+def _percent_rows(models: Sequence[str], values: Floats) -> list[list[str]]:
+    return [
+        [model, *("" if math.isnan(value) else percent(value) for value in row)]
+        for model, row in zip(models, values, strict=True)
+    ]
 
 
 # agreement of pairs
@@ -326,19 +309,13 @@ def pairs_view(store: Store, x: str, y: str, models: Sequence[str], space: str, 
         for i, j, a, b in zip(first, second, xs, ys, strict=True)
     ]
     line = {"slope": float(slope), "intercept": float(intercept), "r2": float(r2), "pairs": len(xs), "space": space}
-    if how.json:
-        print_json({"x": names[x], "y": names[y], "line": line, "pairs": records})
-    elif not print_records(records, json=False, csv=how.csv):
-        columns = ["pair", "agree without the shift", "under it"]
-        texts = [
-            [
-                f"{each['one']} and {each['other']}",
-                percent(record_number(each, "without")),
-                percent(record_number(each, "under")),
-            ]
-            for each in records
-        ]
-        show_table(columns, texts, right=columns[1:], latex=how.latex)
+    columns = ["pair", "agree without the shift", "under it"]
+    texts = [
+        [f"{each['one']} and {each['other']}", *(percent(record_number(each, name)) for name in ("without", "under"))]
+        for each in records
+    ]
+    whole = {"x": names[x], "y": names[y], "line": line, "pairs": records}
+    if how.show(records, columns, texts, right=columns[1:], whole=whole):
         err.print(f"R² {shown(r2, 3)} over {len(xs)} pairs in {space} space", markup=False)
     points = [
         ScatterPoint(f"{each['one']}, {each['other']}", float(a), float(b), "", True)
@@ -360,8 +337,6 @@ def models_view(inputs: FigureInputs, how: Output) -> None:
     records: list[dict[str, object]] = [
         {"model": model, **{name: inputs.table.fact(model, name) for name in facts}} for model in chosen.models
     ]
-    if print_records(records, json=how.json, csv=how.csv):
-        return
-    show_table(["model", *facts], [[str(value) for value in each.values()] for each in records], latex=how.latex)
     rule = [*(f"--fit {text}" for text in chosen.rule.fit), *(f"--leave-out {text}" for text in chosen.rule.leave_out)]
-    err.print(f"{len(records)} of {len(inputs.table.models)} models: {' '.join(rule) or 'all'}", markup=False)
+    if how.show(records, ["model", *facts], [[str(value) for value in each.values()] for each in records]):
+        err.print(f"{len(records)} of {len(inputs.table.models)} models: {' '.join(rule) or 'all'}", markup=False)

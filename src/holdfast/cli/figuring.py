@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,21 +11,23 @@ import typer
 
 from holdfast.cli.output import (
     STORE,
-    CsvOption,
-    JsonOption,
-    LatexOption,
+    BaselineOption,
+    LeaveOutOption,
+    ModelsOption,
+    Output,
     StoreOption,
+    ZeroOption,
     err,
     open_store,
     parse_share,
     warn,
+    with_options,
 )
 
 if TYPE_CHECKING:
     import xml.etree.ElementTree as ET
 
     from holdfast.cli.figure_views import FigureInputs
-    from holdfast.cli.trend_views import Output
 
 TESTBED = "imagenet-testbed"
 OODROBUSTBENCH = "oodrobustbench-cifar10-linf"
@@ -36,66 +37,36 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-BenchmarkOption = Annotated[
-    str,
-    typer.Option("--benchmark", help="Whose models: a suite, list or table with a board, or `store` for the runs."),
-]
-DatasetOption = Annotated[
-    str | None, typer.Option("--dataset", help="The suite's board on this dataset instead of its own.")
-]
-FitOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--fit", help="Fit only these models, written as for `holdfast trend`; the paper's choice by default."
-    ),
-]
-LeaveOutOption = Annotated[
-    list[str] | None, typer.Option("--leave-out", help="Do not fit these models; written as for --fit.")
-]
-ModelOption = Annotated[
-    list[str] | None,
-    typer.Option("--model", help="Show only these models: names, patterns, facts and cuts, written as for --fit."),
-]
-SpaceOption = Annotated[
-    str | None, typer.Option("--space", help="logit, linear or probit; the benchmark's own by default.")
-]
-ZeroOption = Annotated[
-    str | None, typer.Option("--zero", help="For scores of exactly 0 or 1: piecewise, clip or drop.")
-]
-OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="Also draw it into this SVG file.")]
-SettingOption = Annotated[
-    list[str] | None, typer.Option("--y", help="Scores under shifts: names or patterns such as `*-robustness`.")
-]
-
 
 @dataclass(frozen=True)
-class FigureRequest:
+class FigureRequest(Output):
     """The options that figures share: each command takes those that it names, the others keep their defaults."""
 
-    y: SettingOption = None
-    benchmark: BenchmarkOption = TESTBED
-    dataset: DatasetOption = None
-    fit: FitOption = None
+    y: Annotated[
+        list[str] | None, typer.Option(help="Scores under shifts: names or patterns such as `*-robustness`.")
+    ] = None
+    benchmark: Annotated[
+        str, typer.Option(help="Whose models: a suite, list or table with a board, or `store` for the runs.")
+    ] = TESTBED
+    dataset: Annotated[str | None, typer.Option(help="The suite's board on this dataset instead of its own.")] = None
+    fit: Annotated[
+        list[str] | None,
+        typer.Option(help="Fit only these models, written as for `holdfast trend`; the paper's choice by default."),
+    ] = None
     leave_out: LeaveOutOption = None
-    model: ModelOption = None
-    space: SpaceOption = None
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help="Show only these models: names, patterns, facts and cuts, written as for --fit."),
+    ] = None
+    space: Annotated[str | None, typer.Option(help="logit, linear or probit; the benchmark's own by default.")] = None
     zero: ZeroOption = None
-    out: OutOption = None
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Also draw it into this SVG file.")] = None
     store: StoreOption = STORE
-    csv: CsvOption = False
-    latex: LatexOption = False
-    json: JsonOption = False
-
-    @property
-    def how(self) -> Output:
-        from holdfast.cli.trend_views import Output
-
-        return Output(csv=self.csv, latex=self.latex, json=self.json)
 
     def inputs(self, *, space: str | None = None) -> FigureInputs:
-        from holdfast.boards.board_tables import figure_table
+        from holdfast.boards.benchmark_tables import figure_table
         from holdfast.cli.figure_views import FigureInputs
-        from holdfast.cli.trending import zero_policy
+        from holdfast.cli.trend_views import zero_policy
         from holdfast.trends.selecting import Rule, fit_set
 
         table, shares, suite = figure_table(self.benchmark, open_store(self.store), dataset=self.dataset)
@@ -130,20 +101,8 @@ def figure(name: str, options: str, *, benchmark: str = TESTBED) -> Callable[[Fi
     """
 
     def add(make: Figure) -> Figure:
-        own = inspect.signature(make, eval_str=True).parameters
-        known = {**inspect.signature(FigureRequest, eval_str=True).parameters, **own}
-        known["benchmark"] = known["benchmark"].replace(default=benchmark)
         names = [*options.split(), "store", "csv", "latex", "json"]
-        spelled = [known[name].replace(kind=inspect.Parameter.KEYWORD_ONLY) for name in names]
-
-        def command(**values: object) -> None:
-            mine = {name: values.pop(name) for name in own if name in values}
-            make(FigureRequest(**values), **mine)  # type: ignore[arg-type]
-
-        command.__doc__ = make.__doc__
-        command.__annotations__ = {each.name: each.annotation for each in spelled}
-        command.__signature__ = inspect.Signature(spelled)  # type: ignore[attr-defined]
-        app.command(name)(command)
+        app.command(name)(with_options(make, names, benchmark=benchmark))
         return make
 
     return add
@@ -155,22 +114,18 @@ def scatter_figure(
     *,
     y: Annotated[
         list[str],
-        typer.Option(
-            "--y", help="The score to explain: a panel each. Also `effective:`, `relative:` or `drop:` and a score."
-        ),
+        typer.Option(help="The score to explain: a panel each. Also `effective:`, `relative:` or `drop:` and a score."),
     ],
     x: Annotated[
-        str | None, typer.Option("--x", help="The score that explains it; each one's own reference by default.")
+        str | None, typer.Option(help="The score that explains it; each one's own reference by default.")
     ] = None,
-    baseline: Annotated[
-        str | None, typer.Option("--baseline", help="Also show relative robustness: the score minus this model's.")
-    ] = None,
-    by: Annotated[str, typer.Option("--by", help="Colour by this fact.")] = "type",
+    baseline: BaselineOption = None,
+    by: Annotated[str, typer.Option(help="Colour by this fact.")] = "type",
 ) -> None:
     """Models as points, the line through those of the fit with its R², and each model's distance from it."""
     from holdfast.cli.figure_views import scatter_view
 
-    request.draw(scatter_view(request.inputs(), x, y, baseline, by, request.how))
+    request.draw(scatter_view(request.inputs(), x, y, baseline, by, request))
 
 
 @figure("matrix", "y x kind threshold benchmark dataset fit leave_out space out", benchmark=OODROBUSTBENCH)
@@ -178,14 +133,13 @@ def matrix_figure(
     request: FigureRequest,
     *,
     x: Annotated[
-        list[str] | None, typer.Option("--x", help="The undisturbed scores; accuracy and robustness by default.")
+        list[str] | None, typer.Option(help="The undisturbed scores; accuracy and robustness by default.")
     ] = None,
     kind: Annotated[
-        list[str] | None, typer.Option("--kind", help="Acc-Acc, Rob-Rob, Acc-Rob or Rob-Acc; all by default.")
+        list[str] | None, typer.Option(help="Acc-Acc, Rob-Rob, Acc-Rob or Rob-Acc; all by default.")
     ] = None,
     threshold: Annotated[
-        list[str] | None,
-        typer.Option("--threshold", help="A row for models whose two --x sum to this much or more; may be repeated."),
+        list[str] | None, typer.Option(help="A row for models whose two --x sum to this much or more; may be repeated.")
     ] = None,
 ) -> None:
     """R² of the line of every shifted score on accuracy and robustness, for all models or those above a threshold."""
@@ -193,7 +147,7 @@ def matrix_figure(
 
     inputs = request.inputs()
     levels = [parse_share(text, "--threshold") or 0.0 for text in threshold or ()]
-    request.draw(matrix_view(inputs, x or (), request.y or (), kind or (), levels, request.how))
+    request.draw(matrix_view(inputs, x or (), request.y or (), kind or (), levels, request))
 
 
 @figure("boxes", "y benchmark dataset model out", benchmark=OODROBUSTBENCH)
@@ -201,7 +155,7 @@ def boxes_figure(request: FigureRequest) -> None:
     """What each shift costs over models: quartiles, whiskers and the models beyond; catastrophic drops are flagged."""
     from holdfast.cli.shift_views import boxes_view
 
-    request.draw(boxes_view(request.inputs(), request.y or (), request.how))
+    request.draw(boxes_view(request.inputs(), request.y or (), request))
 
 
 @figure("limits", "y benchmark dataset fit leave_out out", benchmark=OODROBUSTBENCH)
@@ -209,19 +163,19 @@ def limits_figure(request: FigureRequest) -> None:
     """The best score under each shift that a model perfect without it would have by the line, and the line's slope."""
     from holdfast.cli.shift_views import limits_view
 
-    request.draw(limits_view(request.inputs(space="linear"), request.y or (), request.how))
+    request.draw(limits_view(request.inputs(space="linear"), request.y or (), request))
 
 
 @figure("grid", "y model benchmark dataset sort out")
 def grid_figure(
     request: FigureRequest,
     *,
-    sort: Annotated[str | None, typer.Option("--sort", help="Order models by this score, best first.")] = None,
+    sort: Annotated[str | None, typer.Option(help="Order models by this score, best first.")] = None,
 ) -> None:
     """Models x settings as a heat map: every score that there is."""
     from holdfast.cli.figure_views import grid_view
 
-    request.draw(grid_view(request.inputs(), request.y or (), sort, request.how))
+    request.draw(grid_view(request.inputs(), request.y or (), sort, request))
 
 
 @figure("bars", "y model benchmark dataset out", benchmark="oodrobustbench-training")
@@ -229,22 +183,22 @@ def bars_figure(request: FigureRequest) -> None:
     """The scores of each model as bars, a block per score."""
     from holdfast.cli.figure_views import bars_view
 
-    request.draw(bars_view(request.inputs(), request.y or (), request.how))
+    request.draw(bars_view(request.inputs(), request.y or (), request))
 
 
 @figure("pairs", "x y model space out")
 def pairs_figure(
     request: FigureRequest,
     *,
-    x: Annotated[str, typer.Option("--x", help="The scenario without the shift.")],
-    y: Annotated[str, typer.Option("--y", help="The scenario under the shift.")],
-    model: Annotated[list[str] | None, typer.Option("--model", help="Only these models.")] = None,
-    space: Annotated[str, typer.Option("--space", help="probit, linear or logit.")] = "linear",
+    x: Annotated[str, typer.Option(help="The scenario without the shift.")],
+    y: Annotated[str, typer.Option(help="The scenario under the shift.")],
+    model: ModelsOption = None,
+    space: Annotated[str, typer.Option(help="probit, linear or logit.")] = "linear",
 ) -> None:
     """How often each pair of models gives the same answer, without a shift and under it; no labels are used."""
     from holdfast.cli.figure_views import pairs_view
 
-    request.draw(pairs_view(open_store(request.store), x, y, model or (), space, request.how))
+    request.draw(pairs_view(open_store(request.store), x, y, model or (), space, request))
 
 
 @figure("models", "benchmark dataset fit leave_out")
@@ -252,4 +206,4 @@ def models_figure(request: FigureRequest) -> None:
     """The models that lines go through by the paper's choice, or by --fit and --leave-out, with their facts."""
     from holdfast.cli.figure_views import models_view
 
-    models_view(request.inputs(), request.how)
+    models_view(request.inputs(), request)

@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from holdfast.cli.output import out, print_csv, print_json, show_table
+from holdfast.cli.output import Output, out
 from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.json_text import attributes
 from holdfast.core.rounding import percent, shown
 from holdfast.core.table import Table
 from holdfast.trends.fits import ZeroPolicy
-from holdfast.trends.multi_id import GroupRobustness, HeldOutError, MultiIdResult, multi_id
+from holdfast.trends.multi_id import GroupRobustness, MultiIdResult, multi_id
 from holdfast.trends.selecting import fit_set, selector
 
 if TYPE_CHECKING:
-    from holdfast.cli.trend_views import LineExtras, Output
+    from holdfast.cli.trend_views import LineExtras
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +31,13 @@ class SeveralInputs:
     fit: Sequence[str]
     leave_out: Sequence[str]
     held_out: Sequence[str]
+    benchmark: str
 
-    def result(self, fitted: Table, placed: Table, benchmark: str) -> MultiIdResult:
+    def result(self, fitted: Table, placed: Table) -> MultiIdResult:
         """Fits over models of `fitted`, all models of `placed` against them."""
         if self.zero == "piecewise":
             raise Misuse("a piecewise fit is of one --y on one --x", hint="--zero drop or clip")
-        chosen = fit_set(fitted, self.fit, self.leave_out, benchmark=benchmark).models
+        chosen = fit_set(fitted, self.fit, self.leave_out, benchmark=self.benchmark).models
         held_out = {
             text: [model for model, holds in zip(placed.models, selector(placed, text).holds, strict=True) if holds]
             for text in self.held_out
@@ -50,10 +52,10 @@ class SeveralInputs:
         )
 
 
-def add_several(made: LineExtras, several: SeveralInputs, fitted: Table, placed: Table, benchmark: str) -> None:
+def add_several(made: LineExtras, several: SeveralInputs, fitted: Table, placed: Table) -> None:
     """What the fits on each input alone say beside the plane."""
     try:
-        result = several.result(fitted, placed, benchmark)
+        result = several.result(fitted, placed)
     except HoldfastError as error:  # a score of 0 or 1 on one input alone
         if several.held_out:
             raise
@@ -63,7 +65,11 @@ def add_several(made: LineExtras, several: SeveralInputs, fitted: Table, placed:
     for quality in result.fits:
         error_text = f"R² {shown(quality.r2, 3)}, mean error {percent(quality.mae, 2)} points"
         made.texts.append(f"on {_inputs(quality.x)}: {error_text}")
-    made.texts.extend(_held_out_text(each) for each in result.held_out)
+    made.texts.extend(
+        f"held out {each.models}, on {_inputs(each.x)}: {each.n} models lie {percent(each.excluded, 2)} points from "
+        f"the fit without them, {percent(each.included, 2)} from the fit with them"
+        for each in result.held_out
+    )
     if not several.fact:
         return
     for group in result.groups:
@@ -75,14 +81,11 @@ def add_several(made: LineExtras, several: SeveralInputs, fitted: Table, placed:
             made.texts.append(f"{several.fact} {ranking.group}: {tau}")
 
 
-def show_multi_id(fitted: Table, placed: Table, several: SeveralInputs, *, benchmark: str, how: Output) -> None:
+def show_multi_id(fitted: Table, placed: Table, several: SeveralInputs, how: Output) -> None:
     """For every setting: fits on each input alone and on all, groups of models, rankings, held-out models."""
-    result = several.result(fitted, placed, benchmark)
-    if how.json:
-        print_json({"benchmark": benchmark, "space": several.space, "fact": several.fact or None, **result.record()})
-        return
-    if how.csv:
-        print_csv(result.lines())
+    result = several.result(fitted, placed)
+    about = {**attributes(several, "benchmark", "space"), "fact": several.fact or None, **result.record()}
+    if how.data(result.lines(), whole=about):
         return
     group, error = several.fact or "group", "mean error, points"
     for columns, rows in (
@@ -114,7 +117,7 @@ def show_multi_id(fitted: Table, placed: Table, several: SeveralInputs, *, bench
     ):
         if rows:
             right = [name for name in columns if name not in ("y", "x", "x alone", "held out", group)]
-            show_table(columns, rows, right=right, latex=how.latex)
+            how.table(columns, rows, right=right)
             if not how.latex:
                 out.print("")
 
@@ -125,10 +128,3 @@ def _inputs(x: Sequence[str]) -> str:
 
 def _around(each: GroupRobustness) -> str:
     return f"{percent(each.mean, 2, signed=True)} ± {percent(each.deviation, 2)}"
-
-
-def _held_out_text(each: HeldOutError) -> str:
-    return (
-        f"held out {each.models}, on {_inputs(each.x)}: {each.n} models lie {percent(each.excluded, 2)} points from "
-        f"the fit without them, {percent(each.included, 2)} from the fit with them"
-    )

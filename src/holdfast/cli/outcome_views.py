@@ -3,42 +3,38 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import typer
 
+from holdfast.boards.benchmark_tables import store_board
+from holdfast.boards.board_text import cell_text
+from holdfast.boards.ranking import rank_interval
 from holdfast.cli.output import STORE, err, interval, out, print_table
 from holdfast.core.errors import Absent, Misuse
 from holdfast.core.rounding import percent
+from holdfast.core.suites import Suite
 from holdfast.core.types import NO_LABELS
-
-if TYPE_CHECKING:
-    from holdfast.core.suites import Suite
-    from holdfast.engine.outcomes import Outcome
-    from holdfast.store import Store
+from holdfast.engine.outcomes import Outcome
+from holdfast.metrics.summary import line
+from holdfast.store import Store
 
 
 def print_outcomes(outcomes: list[Outcome]) -> None:
     """A line per run: what was right, of how many, with flags."""
-    from holdfast.metrics.summary import line
-
     rows = []
     for outcome in outcomes:
         if outcome.rows is None:
             rows.append([outcome.model, outcome.scenario, "failed", "", "", "", ""])
             continue
-        if not outcome.rows.has_labels:
-            footer = outcome.rows.footer
-            named = [footer.model, footer.scenario, NO_LABELS, f"{footer.n:,}"]
-            rows.append([*named, str(footer.failed), ", ".join(flag.name for flag in footer.flags), footer.key[:10]])
-            continue
-        made = line(outcome.rows)
-        footer = made.footer
-        flags = ", ".join(flag.name for flag in made.flags)
-        of = f"{made.accuracy.n:,}" + (f" of {footer.population:,}" if footer.is_partial else "")
-        rows.append(
-            [footer.model, footer.scenario, interval(made.accuracy), of, str(made.failed), flags, footer.key[:10]]
-        )
+        footer = outcome.rows.footer
+        right, n, failed = NO_LABELS, f"{footer.n:,}", footer.failed
+        if outcome.rows.has_labels:
+            made = line(outcome.rows)
+            right, failed = interval(made.accuracy), made.failed
+            n = f"{made.accuracy.n:,}" + (f" of {footer.population:,}" if footer.is_partial else "")
+        flags = ", ".join(flag.name for flag in footer.flags)
+        rows.append([footer.model, footer.scenario, right, n, str(failed), flags, footer.key[:10]])
     print_table(["model", "scenario", "right", "n", "failed", "flags", "run"], rows, right=["n", "failed"])
 
 
@@ -55,10 +51,6 @@ class SuiteWords(NamedTuple):
 
 def print_standing(suite: Suite, store: Store, models: list[str], words: SuiteWords) -> None:
     """The rows of the suite's board for these models, and where they rank."""
-    from holdfast.boards.benchmark_tables import store_board
-    from holdfast.boards.board_text import cell_text
-    from holdfast.boards.ranking import rank_interval
-
     made = store_board(suite, store)
     own = [entry for entry in made.entries if set(entry.names) & set(models) and entry.is_measured]
     titles = [column.title or column.name for column in made.columns]
@@ -107,24 +99,18 @@ def exit_if_failed(outcomes: list[Outcome], *, may_lack_data: bool = False) -> N
 
 def print_matrix(outcomes: list[Outcome]) -> None:
     """Scenarios down, models across."""
-    from holdfast.metrics.summary import line
-
     models = list(dict.fromkeys(outcome.model for outcome in outcomes))
-    cells = {}
-    for outcome in outcomes:
-        if outcome.rows is None:
-            cells[outcome.scenario, outcome.model] = "failed"
-            continue
-        if not outcome.rows.has_labels:
-            cells[outcome.scenario, outcome.model] = NO_LABELS
-            continue
-        scored = line(outcome.rows)
-        low, high = percent(scored.accuracy.low), percent(scored.accuracy.high)
-        failed = f" ({scored.failed} failed)" if scored.failed else ""
-        cells[outcome.scenario, outcome.model] = f"{percent(scored.accuracy.value)} [{low}, {high}]{failed}"
+    cells = {(outcome.scenario, outcome.model): _cell_text(outcome) for outcome in outcomes}
     scenarios = list(dict.fromkeys(outcome.scenario for outcome in outcomes))
-    print_table(
-        ["scenario", *models],
-        [[name, *[cells.get((name, model), "") for model in models]] for name in scenarios],
-        right=models,
-    )
+    rows = [[name, *[cells.get((name, model), "") for model in models]] for name in scenarios]
+    print_table(["scenario", *models], rows, right=models)
+
+
+def _cell_text(outcome: Outcome) -> str:
+    if outcome.rows is None:
+        return "failed"
+    if not outcome.rows.has_labels:
+        return NO_LABELS
+    scored = line(outcome.rows)
+    value, low, high = (percent(getattr(scored.accuracy, part)) for part in ("value", "low", "high"))
+    return f"{value} [{low}, {high}]" + (f" ({scored.failed} failed)" if scored.failed else "")

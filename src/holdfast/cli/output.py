@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 from rich.console import Console
@@ -32,6 +34,102 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 MarkdownOption = Annotated[bool, typer.Option("--markdown", help="Print a Markdown table, as for a pull request.")]
 LatexOption = Annotated[bool, typer.Option("--latex", help="Print a LaTeX table.")]
+DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1 …")]
+ModelsOption = Annotated[list[str] | None, typer.Option("--model", help="Only these models.")]
+ZeroOption = Annotated[
+    str | None, typer.Option("--zero", help="For scores of exactly 0 or 1: piecewise, clip or drop.")
+]
+LeaveOutOption = Annotated[
+    list[str] | None, typer.Option("--leave-out", help="Do not fit these models; written as for --fit.")
+]
+BaselineOption = Annotated[
+    str | None, typer.Option("--baseline", help="Also show relative robustness: the score minus this model's.")
+]
+
+
+def with_options(function: Callable[..., None], names: Iterable[str] = (), **defaults: object) -> Callable[..., None]:
+    """The function as a command: the options of a parameter that is a dataclass are options of the command.
+
+    `names` are those that it takes, in the order of --help, all by default; `defaults` are others than declared.
+    """
+    own = inspect.signature(function, eval_str=True).parameters
+    groups = {name: _options(each.annotation) for name, each in own.items() if is_dataclass(each.annotation)}
+    known = {name: each for part in own.values() for name, each in groups.get(part.name, {part.name: part}).items()}
+    known |= {name: each for name, each in own.items() if name not in groups}
+    known |= {name: known[name].replace(default=default) for name, default in defaults.items()}
+    spelled = [known[name].replace(kind=inspect.Parameter.KEYWORD_ONLY) for name in names or known]
+
+    def command(**values: object) -> None:
+        mine = {name: values.pop(name) for name in own if name in values}
+        for name, group in groups.items():
+            mine[name] = own[name].annotation(**{each: values.pop(each) for each in group if each in values})
+        function(**mine)
+
+    command.__doc__ = function.__doc__
+    command.__annotations__ = {each.name: each.annotation for each in spelled}
+    command.__signature__ = inspect.Signature(spelled)  # type: ignore[attr-defined]
+    return command
+
+
+def _options(group: Any) -> dict[str, inspect.Parameter]:
+    """The fields of a dataclass that are options."""
+    hints = get_type_hints(group, include_extras=True)
+    return {
+        each.name: inspect.Parameter(
+            each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=hints[each.name]
+        )
+        for each in fields(group)
+        if hasattr(hints[each.name], "__metadata__")
+    }
+
+
+@dataclass(frozen=True)
+class Output:
+    """How to print: a table for people, or one of these."""
+
+    csv: CsvOption = False
+    latex: LatexOption = False
+    markdown: bool = False
+    json: JsonOption = False
+
+    def data(self, records: Sequence[Mapping[str, object]], *, whole: object = None) -> bool:
+        """Prints for programs where that is asked for, and says whether it did; `whole` is what JSON has instead."""
+        if self.json:
+            print_json(records if whole is None else whole)
+        elif self.csv:
+            print_csv(records)
+        return self.json or self.csv
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> None:
+        """A table for people, or the same in LaTeX or Markdown."""
+        if not self.latex and not self.markdown:
+            print_table(columns, rows, right=right)
+            return
+        from holdfast.store.exporting import latex_table, markdown_table
+
+        sys.stdout.write((latex_table if self.latex else markdown_table)(columns, rows, right=right))
+
+    def show(
+        self,
+        records: Sequence[Mapping[str, object]],
+        columns: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        *,
+        right: Sequence[str] = (),
+        whole: object = None,
+    ) -> bool:
+        """Records for programs or a table for people; says whether it was the table."""
+        is_table = not self.data(records, whole=whole)
+        if is_table:
+            self.table(columns, rows, right=right)
+        return is_table
+
+
+@dataclass(frozen=True)
+class MarkdownOutput(Output):
+    """The same with a table for a pull request."""
+
+    markdown: MarkdownOption = False
 
 
 def tell_failures(store: Store, models: Collection[str]) -> None:
@@ -68,16 +166,9 @@ def print_csv(records: Sequence[Mapping[str, object]]) -> None:
     sys.stdout.write(csv_text(records))
 
 
-def print_records(records: Sequence[Mapping[str, object]], *, json: bool, csv: bool) -> bool:
-    """Prints for programs where that is asked for, and says whether it did."""
-    if json:
-        print_json(records)
-    elif csv:
-        print_csv(records)
-    return json or csv
-
-
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> None:
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = (), width: int = 0
+) -> None:
     """A table as wide as its content where output is piped or long, fitted to the screen where it is not."""
     if len(rows) > LONG:
         _print_plain(columns, rows, right)
@@ -87,7 +178,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right:
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*map(Text, row))  # as text: a list in a ref is no markup
-    console = out if sys.stdout.isatty() else Console(highlight=False, width=max(200, out.width))
+    console = out if sys.stdout.isatty() else Console(highlight=False, width=width or max(200, out.width))
     console.print(table)
 
 
@@ -99,23 +190,6 @@ def _print_plain(columns: Sequence[str], rows: Sequence[Sequence[str]], right: S
     for line in lines:
         cells = [pad(cell, width) for pad, cell, width in zip(pads, line, widths, strict=True)]
         sys.stdout.write("  ".join(cells).rstrip() + "\n")
-
-
-def show_table(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    right: Sequence[str] = (),
-    latex: bool = False,
-    markdown: bool = False,
-) -> None:
-    """A table for people, or the same in LaTeX or Markdown."""
-    if not latex and not markdown:
-        print_table(columns, rows, right=right)
-        return
-    from holdfast.store.exporting import latex_table, markdown_table
-
-    sys.stdout.write((latex_table if latex else markdown_table)(columns, rows, right=right))
 
 
 def interval(score: Score | None) -> str:

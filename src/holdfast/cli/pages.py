@@ -52,8 +52,8 @@ def site_command(
 
 
 def serve_command(
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes any that is free.")] = 8000,
-    host: Annotated[str, typer.Option("--host", help="Where to listen; this machine only by default.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8000,
+    host: Annotated[str, typer.Option(help="Where to listen; this machine only by default.")] = "127.0.0.1",
     suite: SuiteOption = None,
     store: StoreOption = STORE,
 ) -> None:

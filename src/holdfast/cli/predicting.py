@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.output import (
-    STORE,
-    CsvOption,
-    JsonOption,
-    LatexOption,
-    StoreOption,
-    err,
-    interval,
-    open_store,
-    out,
-    print_csv,
-    print_json,
-    show_table,
-)
+from holdfast.cli.output import STORE, ModelsOption, Output, StoreOption, err, interval, open_store, out
+from holdfast.core.errors import Misuse, unknown
 from holdfast.core.rounding import percent
 
 if TYPE_CHECKING:
@@ -31,24 +20,22 @@ SURE = {"thresholded": "ATC", "difference": "DoC", "average": "mean confidence"}
 
 
 def predict_command(
+    *,
     reference: Annotated[str, typer.Option("--x", help="The scenario without the shift, whose labels are used.")],
     shifted: Annotated[str, typer.Option("--y", help="The scenario to predict; its labels are not used.")],
-    model: Annotated[list[str] | None, typer.Option("--model", help="Only these models.")] = None,
+    model: ModelsOption = None,
     method: Annotated[
-        str, typer.Option("--method", help="aline-d (solves all pairs together) or aline-s (one line for all).")
+        str, typer.Option(help="aline-d (solves all pairs together) or aline-s (one line for all).")
     ] = "aline-d",
     check: Annotated[bool, typer.Option("--check", help="Also show what the labels say, where there are any.")] = False,
-    draws: Annotated[int, typer.Option("--draws", help="How often samples are drawn again for the intervals.")] = 500,
+    draws: Annotated[int, typer.Option(help="How often samples are drawn again for the intervals.")] = 500,
     store: StoreOption = STORE,
-    csv: CsvOption = False,
-    latex: LatexOption = False,
-    json: JsonOption = False,
+    how: Output,
 ) -> None:
     """Accuracy under a shift without its labels, from how often models agree and how sure they are.
 
     Robust accuracy if both scenarios are attacked.
     """
-    from holdfast.core.errors import Misuse
     from holdfast.store.stored_names import stored_model, stored_scenarios
     from holdfast.trends.agreement_line import predict_accuracy
     from holdfast.trends.confidence_estimates import by_confidence
@@ -76,28 +63,22 @@ def predict_command(
     )
     sure = {name: by_confidence(before[name].confidence, before[name].correct, after[name].confidence) for name in both}
     actual = dict(zip(both, other.correct.mean(axis=1).tolist(), strict=True)) if check else {}
-    if one.left_out or other.left_out:
-        err.print(f"{one.left_out + other.left_out} samples left out: not every model saw them")
-    if json:
-        print_json(_record(made, sure, reference, shifted, actual) | {"left_out": one.left_out + other.left_out})
-    elif csv:
-        print_csv(_models(made, sure, actual))
-    else:
-        numbers = [*SURE.values(), *(["measured"] if check else [])]
-        columns = ["model", "without the shift", "by agreement", *numbers]
-        show_table(columns, _rows(made, sure, actual), right=["without the shift", *numbers], latex=latex)
-        if not latex:
-            _print_line(made, sure, actual)
-    if made.refused:
-        err.print(f"predictions by agreement without an interval: {made.refused}; do not rely on them")
-
-
-def _rows(made: Prediction, sure: dict[str, ByConfidence], actual: dict[str, float]) -> list[list[str]]:
-    return [
+    left_out = one.left_out + other.left_out
+    if left_out:
+        err.print(f"{left_out} samples left out: not every model saw them")
+    numbers = [*SURE.values(), *(["measured"] if check else [])]
+    columns, right = ["model", "without the shift", "by agreement", *numbers], ["without the shift", *numbers]
+    records = _models(made, sure, actual)
+    whole = _about(made, reference, shifted) | {"models": records, "left_out": left_out}
+    rows = [
         [each.model, _percent(each.reference), interval(each.accuracy), *map(_percent, sure[each.model])]
         + ([_percent(actual[each.model])] if actual else [])
         for each in made.models
     ]
+    if how.show(records, columns, rows, right=right, whole=whole) and not how.latex:
+        _print_line(made, sure, actual)
+    if made.refused:
+        err.print(f"predictions by agreement without an interval: {made.refused}; do not rely on them")
 
 
 def _percent(share: float) -> str:
@@ -108,6 +89,7 @@ def _print_line(made: Prediction, sure: dict[str, ByConfidence], actual: dict[st
     from holdfast.trends.confidence_estimates import WHY
 
     line, depends = made.line, made.dependence
+    assumed = "the interval takes them to go together so under the shift, by one measure or another"
     out.print(
         f"\nagreement of {line.pairs} pairs: R² {line.r2:.3f}, slope {line.slope:.3f}, intercept {line.intercept:.3f} "
         "(probit)" + (f"; {line.at_edge} pairs agree always or never" if line.at_edge else "")
@@ -115,11 +97,7 @@ def _print_line(made: Prediction, sure: dict[str, ByConfidence], actual: dict[st
     out.print(
         f"errors without the shift: κ {depends.kappa:.2f} over {depends.pairs} pairs (0 as by chance, 1 on the same "
         f"samples), {_percent(depends.same) or 'none'} of common errors with the same answer"
-        + (
-            ""
-            if made.refused
-            else "; the interval takes them to go together so under the shift, by one measure or another"
-        )
+        + ("" if made.refused else f"; {assumed}")
     )
     out.print(f"ATC, DoC and mean confidence without an interval: {WHY}")
     if actual:
@@ -131,8 +109,6 @@ def _print_line(made: Prediction, sure: dict[str, ByConfidence], actual: dict[st
 
 
 def _method(name: str) -> Method:
-    from holdfast.core.errors import unknown
-
     methods: dict[str, Method] = {"aline-d": "aline-d", "aline-s": "aline-s"}
     if name not in methods:
         raise unknown("method", name, methods)
@@ -141,7 +117,6 @@ def _method(name: str) -> Method:
 
 def _measured(store: Store, scenario: str, models: list[str]) -> dict[str, Rows]:
     """The largest run of each model under a scenario."""
-    from holdfast.core.errors import unknown
     from holdfast.metrics.summary import largest_selection
 
     footers = list(store.footers().values())
@@ -159,26 +134,14 @@ def _measured(store: Store, scenario: str, models: list[str]) -> dict[str, Rows]
     return rows_of_model
 
 
-def _record(
-    made: Prediction, sure: dict[str, ByConfidence], reference: str, shifted: str, actual: dict[str, float]
-) -> dict[str, object]:
-    line = made.line
+def _about(made: Prediction, reference: str, shifted: str) -> dict[str, object]:
     return {
         "x": reference,
         "y": shifted,
         "method": made.method,
-        "line": {
-            "slope": line.slope,
-            "intercept": line.intercept,
-            "r2": line.r2,
-            "spread": line.spread,
-            "pairs": line.pairs,
-            "at_edge": line.at_edge,
-            "holds": line.holds,
-        },
+        "line": asdict(made.line) | {"holds": made.line.holds},
         "dependence": made.dependence._asdict(),
         "refused": made.refused,
-        "models": _models(made, sure, actual),
     }
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from holdfast.cli.output import err, print_csv, print_json, show_table
+from holdfast.boards.benchmark_tables import benchmark_scores
+from holdfast.boards.multi_run_scores import MultiRunScore, is_of_one_run, multi_run_scores
+from holdfast.cli.output import Output, err
 from holdfast.core.errors import Misuse
-
-if TYPE_CHECKING:
-    from holdfast.boards.multi_run_scores import MultiRunScore
-    from holdfast.store import Store
+from holdfast.core.suites import load_suite, suites
+from holdfast.metrics.scopes import OfBattery, metric_of
+from holdfast.store import Store
+from holdfast.store.stored_names import stored_model, stored_scenarios
 
 BATTERY = "multirobustbench"  # whose attacks the ratios are over
 
@@ -27,8 +29,6 @@ class ScoreRequest(NamedTuple):
 
 def split_metrics(metrics: Sequence[str], request: ScoreRequest) -> tuple[list[str], list[str]]:
     """Metrics of one run, which stand beside its accuracy, and those that take several."""
-    from holdfast.boards.multi_run_scores import is_of_one_run
-
     of_one = [text for text in metrics if is_of_one_run(text)]
     if request.benchmark is not None and (of_one or not metrics):
         raise Misuse(
@@ -40,33 +40,24 @@ def split_metrics(metrics: Sequence[str], request: ScoreRequest) -> tuple[list[s
 
 def results(store: Store, metrics: Sequence[str], request: ScoreRequest) -> list[MultiRunScore]:
     """The scores of every metric; a note where there is nothing to make one of."""
-    from holdfast.boards.benchmark_tables import benchmark_scores
-    from holdfast.boards.multi_run_scores import MultiRunScore, multi_run_scores
-    from holdfast.core.suites import load_suite, suites
-    from holdfast.store.stored_names import stored_model, stored_scenarios
-
     if not metrics:
         return []
+    models, scenarios, reference = request.models, request.scenarios, request.reference
+    table, suite = None, BATTERY if request.benchmark is None else request.benchmark
     if request.benchmark is not None:
         table = benchmark_scores(request.benchmark, store)
-        scenarios, reference = request.scenarios, request.reference
-        score = partial(
-            multi_run_scores,
-            models=request.models,
-            scenarios=scenarios,
-            reference=reference,
-            table=table,
-            suite=load_suite(request.benchmark) if request.benchmark in suites() else None,
-        )
     else:
-        names = stored_scenarios(store, filter(None, (*request.scenarios, request.reference)))
-        score = partial(
-            multi_run_scores,
-            models=[stored_model(store, name) for name in request.models],
-            scenarios=[names[text] for text in request.scenarios],
-            reference=names[request.reference] if request.reference else None,
-            suite=load_suite(BATTERY),
-        )
+        names = stored_scenarios(store, filter(None, (*scenarios, reference)))
+        models = [stored_model(store, name) for name in models]
+        scenarios, reference = [names[text] for text in scenarios], names[reference] if reference else None
+    score = partial(
+        multi_run_scores,
+        models=models,
+        scenarios=scenarios,
+        reference=reference,
+        table=table,
+        suite=load_suite(suite) if suite in suites() else None,
+    )
     made: list[MultiRunScore] = []
     for text in metrics:
         made += score(store, text) or [MultiRunScore(text, "", "", "", "", None, note=_nothing(text))]
@@ -74,8 +65,6 @@ def results(store: Store, metrics: Sequence[str], request: ScoreRequest) -> list
 
 
 def _nothing(text: str) -> str:
-    from holdfast.metrics.scopes import OfBattery, metric_of
-
     if isinstance(metric_of(text), OfBattery):
         return (
             f"no results over attacks: `holdfast evaluate MODEL --suite {BATTERY}` measures them, "
@@ -84,15 +73,13 @@ def _nothing(text: str) -> str:
     return "the store holds no runs that this is a score of"
 
 
-def show_results(results_of_metric: Sequence[MultiRunScore], *, csv: bool, latex: bool, json: bool) -> None:
-    """One line for each score."""
-    if json or csv:
-        records = [each.record() for each in results_of_metric]
-        print_json(records) if json else print_csv(_flat(records))
-        return
+def show_results(results_of_metric: Sequence[MultiRunScore], how: Output) -> None:
+    """One line for each score; matrices are for JSON alone."""
+    records = [each.record() for each in results_of_metric]
+    flat = [{name: value for name, value in record.items() if name != "details"} for record in records]
     columns = ["metric", "model", "of", "value", "n", "note"]
-    show_table(columns, [each.texts() for each in results_of_metric], right=["n"], latex=latex)
-    if any(each.score is None for each in results_of_metric):
+    is_table = how.show(flat, columns, [each.texts() for each in results_of_metric], right=["n"], whole=records)
+    if is_table and any(each.score is None for each in results_of_metric):
         err.print("a score without a value says in its note what is in the way")
 
 
@@ -104,8 +91,3 @@ def with_several(records: list[dict[str, object]], results_of_metric: Sequence[M
             hint="ask for it alone, or --json",
         )
     records += [each.record() for each in results_of_metric]
-
-
-def _flat(records: list[dict[str, object]]) -> list[dict[str, object]]:
-    """Without the matrices, which only JSON holds."""
-    return [{name: value for name, value in record.items() if name != "details"} for record in records]

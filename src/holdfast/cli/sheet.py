@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
 
 from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.noise import Noise
 from holdfast.core.refs import parse_ref
 from holdfast.core.registry import registry
+from holdfast.core.suites import load_suite, suites
+from holdfast.core.types import Batch, Changed, Classifier
 from holdfast.core.values import split
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-    from PIL.Image import Image
-    from torch import Tensor
-
-    from holdfast.core.types import Batch, Changed, Classifier
+from holdfast.datasets import load
+from holdfast.engine.on_arrays import attack
+from holdfast.models.classifier import load as load_model
 
 DATASET = "scenes"
 GAP, HEADER = 4, 16  # pixels
@@ -37,7 +40,7 @@ def severities(name: str) -> tuple[int, ...]:
         levels.append(len(levels) + 1)
 
 
-def contact_sheet(ref: str, *, dataset: str = DATASET, images: int = 4, tile: int | None = None) -> Image:
+def contact_sheet(ref: str, *, dataset: str = DATASET, images: int = 4, tile: int | None = None) -> Image.Image:
     """Rows of images, columns of severities, the original first; `tile` is the side at which they are shown.
 
     Small images are shown larger, by whole factors. A ref may give the corruption's other arguments, but no severity.
@@ -56,10 +59,8 @@ def contact_sheet(ref: str, *, dataset: str = DATASET, images: int = 4, tile: in
     return _laid_out(shown, ["original", *map(str, rungs)])
 
 
-def dataset_sheet(ref: str, *, images: int = 4, tile: int | None = None) -> Image:
+def dataset_sheet(ref: str, *, images: int = 4, tile: int | None = None) -> Image.Image:
     """Images of a dataset in rows of eight, each class in turn, under their classes."""
-    from holdfast.datasets import load
-
     if images < 1:
         raise Misuse(f"`--images` must be at least 1, got {images}")
     data = load(ref)
@@ -84,9 +85,7 @@ def _in_turn(labels: Sequence[int], count: int) -> list[int]:
     return [i for _, _, i in sorted(turns)[:count]]
 
 
-def _captioned(tiles: Sequence[Image], titles: Sequence[str], across: int) -> Image:
-    from PIL import Image, ImageDraw
-
+def _captioned(tiles: Sequence[Image.Image], titles: Sequence[str], across: int) -> Image.Image:
     width, height = (max(sides) for sides in zip(*(each.size for each in tiles), strict=True))
     rows = -(-len(tiles) // across)
     sheet = Image.new("RGB", (GAP + across * (width + GAP), rows * (HEADER + height + GAP)), "white")
@@ -106,16 +105,13 @@ def attack_sheet(
     images: int = 1,
     tile: int | None = None,
     tell: Callable[[str], object] = str,
-) -> Image:
+) -> Image.Image:
     """A row per attack and image, a column per strength of its sweep, the original first; under each its strength.
 
     `texts` are sweeps (`sweep:attack=(pgd-linf),radii=[…]`) by the name of their row. The images are the first of the
     dataset that the model has right: an attack leaves others as they are. One of several that cannot be made, as of
     colours on grey images, is left out, and `tell` hears why.
     """
-    from holdfast.engine.on_arrays import attack
-    from holdfast.models.classifier import load as load_model
-
     if images < 1:
         raise Misuse(f"`--images` must be at least 1, got {images}")
     if not texts:
@@ -144,8 +140,6 @@ def attack_sheet(
 
 def sweeps_of(ref: str, dataset: str | None) -> dict[str, str]:
     """The sweeps of a suite by the name that each has in published results, or the one that a ref is."""
-    from holdfast.core.suites import load_suite, suites
-
     name = ref.removeprefix("suite:")
     if name not in suites() and name == ref and not name.endswith(".toml"):
         return {str(parse_ref(_last(ref)).keywords.get("attack", ref)).strip("()"): ref}
@@ -157,7 +151,7 @@ def sweeps_of(ref: str, dataset: str | None) -> dict[str, str]:
     return {settings.get(text, sweep): sweep for text, sweep in sweeps.items()}
 
 
-def save_sheet(sheet: Image, path: Path) -> None:
+def save_sheet(sheet: Image.Image, path: Path) -> None:
     """Writes the sheet in the format of the file's name."""
     if path.suffix.lower() not in FORMATS:
         raise Misuse(f"a contact sheet is {', '.join(FORMATS)}, got {path}", hint="--out sheet.png")
@@ -170,7 +164,7 @@ class ImageRow(NamedTuple):
 
     name: str
     titles: tuple[str, ...]
-    images: list[Image]
+    images: list[Image.Image]
 
 
 def _last(scenario: str) -> str:
@@ -191,10 +185,6 @@ def _sweep(text: str) -> tuple[str, list[float]]:
 
 def _right(batch: Batch, classifier: Classifier, images: int, where: str) -> Batch:
     """The first images that the classifier has right."""
-    import torch
-
-    from holdfast.core.types import Batch
-
     with torch.no_grad():
         right = (classifier(batch.images).argmax(1) == batch.labels).nonzero().flatten()[:images]
     if len(right) < images:
@@ -202,10 +192,8 @@ def _right(batch: Batch, classifier: Classifier, images: int, where: str) -> Bat
     return Batch(batch.images[right], batch.labels[right], tuple(batch.ids[i] for i in right.tolist()))
 
 
-def _rows_laid_out(rows: Sequence[ImageRow]) -> Image:
+def _rows_laid_out(rows: Sequence[ImageRow]) -> Image.Image:
     """Names at the left, each image over its title; rows may differ in length."""
-    from PIL import Image, ImageDraw
-
     width, height = rows[0].images[0].size
     beside = max(ImageDraw.Draw(Image.new("RGB", (1, 1))).textlength(row.name) for row in rows)
     left = 2 * GAP + int(beside)
@@ -223,11 +211,6 @@ def _rows_laid_out(rows: Sequence[ImageRow]) -> Image:
 
 
 def _samples(dataset: str, images: int, chosen: Sequence[int] | None = None) -> Batch:
-    import torch
-
-    from holdfast.core.types import Batch
-    from holdfast.datasets import load
-
     data = load(dataset)
     indices = list(range(min(images, len(data.ids)))) if chosen is None else list(chosen)
     pixels, failed = data.images(indices)
@@ -237,19 +220,14 @@ def _samples(dataset: str, images: int, chosen: Sequence[int] | None = None) -> 
     return Batch(floats, torch.from_numpy(data.labels[indices]), tuple(data.ids[index] for index in indices))
 
 
-def _corrupted(ref: str, severity: int, batch: Batch) -> Tensor:
-    from holdfast.core.noise import Noise
-
+def _corrupted(ref: str, severity: int, batch: Batch) -> torch.Tensor:
     text = f"{ref}{',' if ':' in ref else ':'}severity={severity}"
     change = registry.build(registry.bind("corruption", text))
     made: Changed = change(None, batch, Noise.of(0, batch.ids), width=len(batch))
     return made.images
 
 
-def _tile(image: NDArray[np.float32], side: int | None) -> Image:
-    import numpy as np
-    from PIL import Image
-
+def _tile(image: NDArray[np.float32], side: int | None) -> Image.Image:
     pixels = np.rint(image.clip(0, 1) * 255).astype(np.uint8).transpose(1, 2, 0)
     made = Image.fromarray(pixels.repeat(3, axis=2) if pixels.shape[2] == 1 else pixels)
     if side is None:  # small images are hard to see: enlarge them by a whole factor, so that pixels stay pixels
@@ -258,9 +236,7 @@ def _tile(image: NDArray[np.float32], side: int | None) -> Image:
     return made.resize((side, side), Image.Resampling.LANCZOS if side < made.width else Image.Resampling.NEAREST)
 
 
-def _laid_out(columns: Sequence[Sequence[Image]], titles: Sequence[str]) -> Image:
-    from PIL import Image, ImageDraw
-
+def _laid_out(columns: Sequence[Sequence[Image.Image]], titles: Sequence[str]) -> Image.Image:
     width, height = columns[0][0].size
     size = (GAP + len(columns) * (width + GAP), HEADER + len(columns[0]) * (height + GAP))
     sheet = Image.new("RGB", size, "white")

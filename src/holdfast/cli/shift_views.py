@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import math
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from holdfast.cli.figure_views import FigureInputs, record_number, settings_named
-from holdfast.cli.output import err, print_json, print_records, show_table, warn
-from holdfast.cli.trend_views import Output
+from holdfast.cli.figure_views import FigureInputs, settings_named
+from holdfast.cli.output import Output, err, warn
+from holdfast.cli.trend_views import with_cautions
 from holdfast.core.errors import HoldfastError, Misuse, unknown
 from holdfast.core.rounding import percent, shown
-from holdfast.core.types import Score
-from holdfast.metrics.catastrophe import FEWEST, catastrophes
+from holdfast.metrics.catastrophe import FEWEST, catastrophes, loss_boxes
 from holdfast.metrics.scopes import written
 from holdfast.site.drawings import BarRow, BoxRow, bar_drawing, box_drawing, heat_map
 from holdfast.trends.bands import conversion_rate_score, upper_limit_score
-from holdfast.trends.degradation_boxes import loss_boxes
 from holdfast.trends.derived_axes import UNDISTURBED, is_reference_setting, reference_setting
-from holdfast.trends.fits import cautions, fit
+from holdfast.trends.fits import fit
 from holdfast.trends.matrices import ACCURACY, KINDS, ROBUSTNESS, r2_matrix, shifts_of
 from holdfast.trends.spaces import Floats
 
@@ -60,7 +58,7 @@ def matrix_view(
             values.append(made.values[i])
         start: dict[str, object] = {} if level is None else {"least": level}
         records += [
-            start | cell | {"cautions": list(cautions(int(str(cell["n"])), float(str(cell["r2"]))))}
+            start | with_cautions(cell)
             for cell in made.record()
             if (not kinds or cell["kind"] in kinds) and int(str(cell["n"])) >= 3
         ]
@@ -71,14 +69,11 @@ def matrix_view(
     stacked = np.stack(values)
     kept = [j for j in range(len(shifts)) if np.isfinite(stacked[:, j]).any()]
     columns = [shifts[j].name for j in kept]
-    if not print_records(records, json=how.json, csv=how.csv):
-        texts = [
-            [shifts[j].name, *("" if math.isnan(value) else shown(value, 2) for value in stacked[:, j])] for j in kept
-        ]
-        show_table(["R² under", *rows], texts, right=rows, latex=how.latex)
+    texts = [[shifts[j].name, *("" if math.isnan(value) else shown(value, 2) for value in stacked[:, j])] for j in kept]
+    if how.show(records, ["R² under", *rows], texts, right=rows):
         counts = [int(str(each["n"])) for each in records]
-        least, most = min(counts), max(counts)
-        err.print(f"over {least} to {most} models, in {inputs.space} space; --json has intervals", markup=False)
+        about = f"over {min(counts)} to {max(counts)} models, in {inputs.space} space; --json has intervals"
+        err.print(about, markup=False)
     return heat_map(stacked[:, kept], rows, columns, f"R², {inputs.benchmark}")
 
 
@@ -106,29 +101,22 @@ def boxes_view(inputs: FigureInputs, y: Sequence[str], how: Output) -> ET.Elemen
     if not made:
         raise HoldfastError("no model has a score under a shift and without it", hint="--y names the shifts")
     flags = [each for box in made if box.n > FEWEST for each in catastrophes(table, box.reference, [box.shift])]
-    if how.json:
-        print_json({"boxes": [box.record() for box in made], "flags": [each._asdict() for each in flags]})
-    elif how.csv:
-        print_records(
-            [{**box.record(), "outliers": "; ".join(o.model for o in box.outliers)} for box in made],
-            json=False,
-            csv=True,
-        )
-    else:
-        columns = ["shift", "mean loss, points", "median", "quartiles", "whiskers", "models", "beyond the whiskers"]
-        rows = [
-            [
-                box.shift,
-                *(percent(value) for value in (box.mean, box.median)),
-                f"{percent(box.first)} to {percent(box.third)}",
-                f"{percent(box.low)} to {percent(box.high)}",
-                str(box.n),
-                ", ".join(f"{each.model} {percent(each.loss)}" for each in box.outliers[:3])
-                + (f" and {len(box.outliers) - 3} more" if len(box.outliers) > 3 else ""),
-            ]
-            for box in made
+    whole = {"boxes": [box.record() for box in made], "flags": [each._asdict() for each in flags]}
+    records = [{**box.record(), "outliers": "; ".join(one.model for one in box.outliers)} for box in made]
+    columns = ["shift", "mean loss, points", "median", "quartiles", "whiskers", "models", "beyond the whiskers"]
+    rows = [
+        [
+            box.shift,
+            *(percent(value) for value in (box.mean, box.median)),
+            f"{percent(box.first)} to {percent(box.third)}",
+            f"{percent(box.low)} to {percent(box.high)}",
+            str(box.n),
+            ", ".join(f"{each.model} {percent(each.loss)}" for each in box.outliers[:3])
+            + (f" and {len(box.outliers) - 3} more" if len(box.outliers) > 3 else ""),
         ]
-        show_table(columns, rows, right=columns[1:-1], latex=how.latex)
+        for box in made
+    ]
+    if how.show(records, columns, rows, right=columns[1:-1], whole=whole):
         for each in flags:
             warn(f"{each.flag.name}: {each.model} {each.flag.explanation}")
     marks = [
@@ -144,6 +132,7 @@ def boxes_view(inputs: FigureInputs, y: Sequence[str], how: Output) -> ET.Elemen
 def limits_view(inputs: FigureInputs, y: Sequence[str], how: Output) -> ET.Element:
     """The line of every shift at 100 %, and its slope, with intervals over models."""
     records: list[dict[str, object]] = []
+    rows: list[list[str]] = []
     bars: list[BarRow] = []
     for name in _shifted(inputs, y):
         reference = reference_setting(name, inputs.table.settings)
@@ -152,39 +141,20 @@ def limits_view(inputs: FigureInputs, y: Sequence[str], how: Output) -> ET.Eleme
             continue
         line = fit(inputs.table, name, reference, space="linear", models=fitted)
         limit, rate = upper_limit_score(line), conversion_rate_score(line)
-        records.append(
-            {"shift": name, "reference": reference}
-            | {f"upper_limit{end}": value for end, value in _ends(limit)}
-            | {f"slope{end}": value for end, value in _ends(rate)}
-            | {"intercept": line.intercept, "r2": line.r2, "n": line.n, "cautions": list(line.cautions)}
-        )
+        ends = {
+            f"{part}{end}": value
+            for part, score in (("upper_limit", limit), ("slope", rate))
+            for end, value in (("", score.value), ("_low", score.low), ("_high", score.high))
+        }
+        about = {"intercept": line.intercept, "r2": line.r2, "n": line.n, "cautions": list(line.cautions)}
+        records.append({"shift": name, "reference": reference, **ends, **about})
+        texts = [written(limit, "percent"), written(rate, "number"), percent(line.intercept), shown(line.r2, 3)]
+        rows.append([name, *texts, str(line.n), "; ".join(line.cautions)])
         bars.append(BarRow(name, [(one.value, one.low, one.high) for one in (limit, rate)]))
     if not records:
         raise HoldfastError(
             "no shift has three models with both scores", hint="evaluate models on the suite, or import their scores"
         )
-    if not print_records(records, json=how.json, csv=how.csv):
-        columns = ["shift", "upper limit", "slope", "intercept, points", "R²", "models", "caution"]
-        rows = [
-            [
-                str(each["shift"]),
-                written(_bounded_score(each, "upper_limit"), "percent"),
-                written(_bounded_score(each, "slope"), "number"),
-                percent(record_number(each, "intercept")),
-                shown(record_number(each, "r2"), 3),
-                str(each["n"]),
-                "; ".join(map(str, each["cautions"] if isinstance(each["cautions"], list) else ())),
-            ]
-            for each in records
-        ]
-        show_table(columns, rows, right=columns[1:-1], latex=how.latex)
+    columns = ["shift", "upper limit", "slope", "intercept, points", "R²", "models", "caution"]
+    how.show(records, columns, rows, right=columns[1:-1])
     return bar_drawing(bars, ["upper limit", "slope"], inputs.benchmark)
-
-
-def _ends(score: Score) -> list[tuple[str, float]]:
-    return [("", score.value), ("_low", score.low), ("_high", score.high)]
-
-
-def _bounded_score(record: Mapping[str, object], name: str) -> Score:
-    value, low, high = (record_number(record, f"{name}{end}") for end in ("", "_low", "_high"))
-    return Score(value, low, high, int(record_number(record, "n")))

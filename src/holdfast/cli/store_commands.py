@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,10 +18,10 @@ from holdfast.cli.deciding import (
 )
 from holdfast.cli.output import (
     STORE,
-    CsvOption,
     JsonOption,
-    LatexOption,
-    MarkdownOption,
+    MarkdownOutput,
+    ModelsOption,
+    Output,
     StoreOption,
     err,
     interval,
@@ -28,9 +29,7 @@ from holdfast.cli.output import (
     out,
     parse_share,
     print_json,
-    print_records,
     print_table,
-    show_table,
     tell_failures,
     warn,
 )
@@ -38,12 +37,13 @@ from holdfast.core.errors import Misuse, NoLabels
 from holdfast.core.rounding import percent
 
 if TYPE_CHECKING:
-    from holdfast.core.types import Score
-    from holdfast.store import Footer, Store
+    from holdfast.store import Store
 
 Runs = Annotated[
     list[str] | None, typer.Option("--scenario", help="Only these scenarios; `*` stands for anything: '*pgd*'.")
 ]
+
+BOUNDS = ("value", "low", "high")
 
 
 def status_command(store: StoreOption = STORE, json: JsonOption = False) -> None:
@@ -52,13 +52,16 @@ def status_command(store: StoreOption = STORE, json: JsonOption = False) -> None
     kept = open_store(store)
     under_way = kept.unfinished()
     finished = kept.footers()  # afterwards: a run that is finished meanwhile is in one of them
-    records = [_run_record(key, f, "done", f.n, f.n, f.seconds) for key, f in sorted(finished.items())]
+    standing = [(key, footer, "done", footer.n, footer.n, footer.seconds) for key, footer in sorted(finished.items())]
     for key, parts in under_way.items():
         if key not in finished:
             footer, ids = parts[0].footer, {name for rows in parts for name in rows.ids}
-            seconds = sum(rows.footer.seconds for rows in parts)
-            most = footer.samples or footer.population
-            records.append(_run_record(key, footer, "under way", len(ids), most, seconds))
+            seconds, most = sum(rows.footer.seconds for rows in parts), footer.samples or footer.population
+            standing.append((key, footer, "under way", len(ids), most, seconds))
+    records = [
+        {"run": key, "model": run.model, "scenario": run.scenario, "state": state, "rows": n, "of": of, "seconds": took}
+        for key, run, state, n, of, took in standing
+    ]
     if json:
         print_json({"store": store, "runs": records, "leftovers": kept.files.leftovers()})
         return
@@ -71,15 +74,8 @@ def status_command(store: StoreOption = STORE, json: JsonOption = False) -> None
     out.print(f"\n{done} done, {len(records) - done} under way, {sum(int(str(r['rows'])) for r in records):,} rows")
 
 
-def _run_record(run: str, footer: Footer, state: str, rows: int, of: int, seconds: float) -> dict[str, object]:
-    about = {"run": run, "model": footer.model, "scenario": footer.scenario}
-    return about | {"state": state, "rows": rows, "of": of, "seconds": seconds}
-
-
 def verify_command(store: StoreOption = STORE, json: JsonOption = False) -> None:
     """Check every file of a store: digests, and what is derived against the rows. Exit 1 where one is not sound."""
-    from dataclasses import asdict
-
     kept = open_store(store)
     findings, leftovers = kept.verify(), kept.files.leftovers()
     bad = [finding for finding in findings if finding.problem is not None]
@@ -104,33 +100,25 @@ def verify_command(store: StoreOption = STORE, json: JsonOption = False) -> None
 
 
 def scores_command(
+    *,
     store: StoreOption = STORE,
-    model: Annotated[list[str] | None, typer.Option("--model", help="Only these models.")] = None,
+    model: ModelsOption = None,
     scenario: Runs = None,
     metric: Annotated[
         list[str] | None,
-        typer.Option(
-            "--metric", help="A score by the name of a metric (`holdfast list metrics`); several may be given."
-        ),
+        typer.Option(help="A score by the name of a metric (`holdfast list metrics`); several may be given."),
     ] = None,
     reference: Annotated[
-        str | None,
-        typer.Option("--reference", help="What a metric compares with; without it, the dataset without a change."),
+        str | None, typer.Option(help="What a metric compares with; without it, the dataset without a change.")
     ] = None,
     benchmark: Annotated[
-        str | None,
-        typer.Option("--benchmark", help="Score a printed or imported table instead; --scenario names its settings."),
+        str | None, typer.Option(help="Score a printed or imported table instead; --scenario names its settings.")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Every choice of samples, not only the largest.")] = False,
-    fail_under: Annotated[
-        str | None, typer.Option("--fail-under", help="Exit 1 where an accuracy is under this, e.g. 40%.")
-    ] = None,
+    fail_under: Annotated[str | None, typer.Option(help="Exit 1 where an accuracy is under this, e.g. 40%.")] = None,
     by: ByOption = "interval",
     junit: JunitOption = None,
-    csv: CsvOption = False,
-    latex: LatexOption = False,
-    markdown: MarkdownOption = False,
-    json: JsonOption = False,
+    how: MarkdownOutput,
 ) -> None:
     """Accuracy of every run with its interval, n, failures and flags; with --fail-under, a decision."""
     with errors_are_no_verdict(fail_under is not None):
@@ -151,7 +139,7 @@ def scores_command(
         of_one, others = split_metrics(metric or (), asked)
         multi_run = results(kept, others, asked)
         if multi_run and not of_one:
-            show_results(multi_run, csv=csv, latex=latex, json=json)
+            show_results(multi_run, replace(how, markdown=False))
             return
         models = [stored_model(kept, text) for text in model or ()]
         made = lines(kept, models=models, scenarios=scenario or (), best_only=not every)
@@ -168,18 +156,18 @@ def scores_command(
         more = run_scores(kept, [each.footer.key for each in made], of_one, reference=stored_reference)
         for note in more.notes:
             warn(note)
-        if json or csv:
+        if how.json or how.csv:
             records = [each.record() | more.record(each.footer.key) for each in made]
             if multi_run:
-                with_several(records, multi_run, csv=csv)
-            print_records(records, json=json, csv=csv)
+                with_several(records, multi_run, csv=how.csv)
+            how.data(records)
             if least is not None:
                 decide("holdfast scores", under(made, least, way), junit=junit, markdown=False)
             return
         if not made:
             out.print(f"no finished runs {'with labels ' if answers_alone else ''}in {store}")
             return
-        show_table(
+        how.table(
             ["model", "scenario", "right", *more.names, "n", "top 5", "failed", "flags", "run"],
             [
                 [
@@ -196,34 +184,30 @@ def scores_command(
                 for each in made
             ],
             right=["n", "top 5", "failed"],
-            latex=latex,
-            markdown=markdown,
         )
         for name, why in more.reasons():
             err.print(f"{name} without an interval: {why}", markup=False, soft_wrap=True)
         if multi_run:
-            show_results(multi_run, csv=False, latex=latex, json=False)
+            show_results(multi_run, replace(how, markdown=False))
         if least is not None:
-            decide("holdfast scores", under(made, least, way), junit=junit, markdown=markdown)
+            decide("holdfast scores", under(made, least, way), junit=junit, markdown=how.markdown)
 
 
 def compare_command(
+    *,
     one: Annotated[str, typer.Argument(help="A model, as in `holdfast scores`.")],
     other: Annotated[str, typer.Argument(help="The model to compare it with.")],
     store: StoreOption = STORE,
     scenario: Runs = None,
     benchmark: Annotated[
-        str | None, typer.Option("--benchmark", help="Compare printed or imported scores of this benchmark instead.")
+        str | None, typer.Option(help="Compare printed or imported scores of this benchmark instead.")
     ] = None,
     fail_if_worse: Annotated[
         bool, typer.Option("--fail-if-worse", help="Exit 1 where the first model is worse than the second.")
     ] = False,
     by: ByOption = "interval",
     junit: JunitOption = None,
-    csv: CsvOption = False,
-    latex: LatexOption = False,
-    markdown: MarkdownOption = False,
-    json: JsonOption = False,
+    how: MarkdownOutput,
 ) -> None:
     """Two models sample by sample, under every scenario both were measured under; --fail-if-worse decides."""
     with errors_are_no_verdict(fail_if_worse):
@@ -237,42 +221,33 @@ def compare_command(
         if benchmark is not None:
             if fail_if_worse:
                 raise Misuse("--fail-if-worse compares runs sample by sample", hint="leave --benchmark out")
-            _compare_scores(kept, benchmark, one, other, scenario or [], csv=csv, latex=latex, json=json)
+            _compare_scores(kept, benchmark, one, other, scenario or [], replace(how, markdown=False))
             return
         one, other = stored_model(kept, one), stored_model(kept, other)
         chosen = matching_scenarios(kept, scenario or ())
         made = comparisons(kept, one, other, scenarios=chosen)
+        judged, labelled = {each.scenario for each in made}, set[str]()
         for name in chosen if fail_if_worse else ():
-            if name not in {each.scenario for each in made}:
+            if name not in judged:
                 raise Misuse(
                     f"`{one}` and `{other}` were not both measured under `{name}`", hint="evaluate both under it"
                 )
         tell_failures(kept, {one, other})
-        unjudged = _unjudged(kept, other, {each.scenario for each in made}) if fail_if_worse and not chosen else []
+        if fail_if_worse and not chosen:
+            labelled = {each.scenario for each in kept.footers().values() if each.model == other and each.has_labels}
+        unjudged = sorted(labelled - judged)
         if unjudged:
             warn(f"not judged, since {one} was not measured under them: {', '.join(unjudged)}")
-        if print_records([each.record() for each in made], json=json, csv=csv):
-            if fail_if_worse:
-                decide("holdfast compare", worse(made, one, other, way), junit=junit, markdown=False)
-                refuse_unjudged(one, unjudged)
-            return
-        show_table(
-            [
-                "scenario",
-                one,
-                other,
-                "difference, points",
-                "only first right",
-                "only second right",
-                "p (McNemar)",
-                "verdict",
-            ],
+        counts = ["only first right", "only second right", "p (McNemar)"]
+        how.show(
+            [each.record() for each in made],
+            ["scenario", one, other, "difference, points", *counts, "verdict"],
             [
                 [
                     each.scenario,
                     interval(each.one),
                     interval(each.other),
-                    "{:+.1f} [{:+.1f}, {:+.1f}]".format(*[100 * number for number in _bounds(each.difference)]),
+                    "{:+.1f} [{:+.1f}, {:+.1f}]".format(*(100 * getattr(each.difference, part) for part in BOUNDS)),
                     str(each.only_one),
                     str(each.only_other),
                     f"{each.chance:.2g}",
@@ -280,43 +255,26 @@ def compare_command(
                 ]
                 for each in made
             ],
-            right=["only first right", "only second right", "p (McNemar)"],
-            latex=latex,
-            markdown=markdown,
+            right=counts,
         )
         if fail_if_worse:
-            decide("holdfast compare", worse(made, one, other, way), junit=junit, markdown=markdown)
+            is_read = how.markdown and not how.json and not how.csv
+            decide("holdfast compare", worse(made, one, other, way), junit=junit, markdown=is_read)
             refuse_unjudged(one, unjudged)
 
 
-def _unjudged(store: Store, other: str, judged: set[str]) -> list[str]:
-    """The labelled scenarios of a model that were not judged."""
-    known = {footer.scenario for footer in store.footers().values() if footer.model == other and footer.has_labels}
-    return sorted(known - judged)
-
-
-def _compare_scores(
-    store: Store, benchmark: str, one: str, other: str, settings: list[str], *, csv: bool, latex: bool, json: bool
-) -> None:
+def _compare_scores(store: Store, benchmark: str, one: str, other: str, settings: list[str], how: Output) -> None:
     """Two models of a table, setting by setting; an interval where the counts are known, as for other samples."""
     from holdfast.boards.benchmark_tables import benchmark_scores
-    from holdfast.metrics.unpaired import unpaired
+    from holdfast.metrics.compare import unpaired
 
     scores = benchmark_scores(benchmark, store)
     made = unpaired(scores, one, other, settings=settings)
-    if print_records([each.record() for each in made], json=json, csv=csv):
-        return
-    show_table(
-        ["setting", one, other, "difference", "p (score test)", "unit", "verdict"],
-        [[each.setting, *each.texts(), each.unit, each.verdict] for each in made],
-        right=[one, other, "difference", "p (score test)"],
-        latex=latex,
-    )
-    err.print("printed or imported scores: not paired, an interval only where the count is known")
-
-
-def _bounds(score: Score) -> tuple[float, float, float]:
-    return score.value, score.low, score.high
+    numbers = [one, other, "difference", "p (score test)"]
+    rows = [[each.setting, *each.texts(), each.unit, each.verdict] for each in made]
+    columns = ["setting", *numbers, "unit", "verdict"]
+    if how.show([each.record() for each in made], columns, rows, right=numbers):
+        err.print("printed or imported scores: not paired, an interval only where the count is known")
 
 
 def explain_command(
@@ -325,9 +283,9 @@ def explain_command(
     store: StoreOption = STORE,
     out_dir: Annotated[Path | None, typer.Option("--out", "-o", help="Write before.png and after.png here.")] = None,
     npz: Annotated[
-        Path | None, typer.Option("--npz", help="Write both images here as float32, exactly as they were scored.")
+        Path | None, typer.Option(help="Write both images here as float32, exactly as they were scored.")
     ] = None,
-    device: Annotated[str, typer.Option("--device")] = "auto",
+    device: Annotated[str, typer.Option()] = "auto",
     trust: Annotated[
         bool, typer.Option("--trust", help="Run the code that the store names as its model: `python:`, a plug-in.")
     ] = False,

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from holdfast.cli.evaluating import DeviceOption
-from holdfast.cli.output import err, out, seconds_text
+from holdfast.cli.output import DeviceOption, err, out, seconds_text
 from holdfast.core.errors import Misuse
 from holdfast.core.rounding import percent
 
@@ -21,16 +20,14 @@ SPEEDS = ("auto", "eager", "graph", "compile")
 
 def train_command(
     recipe: Annotated[
-        str | None,
-        typer.Argument(help="A recipe, as `holdfast list recipes` shows them, or the path of a .toml file."),
+        str | None, typer.Argument(help="A recipe, as `holdfast list recipes` shows them, or the path of a .toml file.")
     ] = None,
     out_file: Annotated[
         Path | None, typer.Option("--out", "-o", help="Model file to write; RECIPE.safetensors. With --all a folder.")
     ] = None,
     device: DeviceOption = "auto",
     speed: Annotated[
-        str,
-        typer.Option(help="Steps on a GPU: eager, graph (recorded), compile (compiled and recorded); auto: graph."),
+        str, typer.Option(help="Steps on a GPU: eager, graph (recorded), compile (compiled and recorded); auto: graph.")
     ] = "auto",
     every: Annotated[float, typer.Option("--checkpoint-every", help="Seconds between checkpoints.")] = 30.0,
     everything: Annotated[
@@ -38,7 +35,7 @@ def train_command(
         typer.Option("--all", help="All recipes of this file, e.g. cifar10-zoo, those first that come first."),
     ] = None,
     budget: Annotated[float | None, typer.Option("--budget-seconds", help="With --all: stop after this time.")] = None,
-    processes: Annotated[int, typer.Option("--processes", help="With --all: models trained side by side.")] = 1,
+    processes: Annotated[int, typer.Option(help="With --all: models trained side by side.")] = 1,
 ) -> None:
     """Train a model from a recipe. The same command continues one that was interrupted."""
     from holdfast.engine.device import pick_device

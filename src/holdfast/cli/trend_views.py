@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 
+from holdfast.boards.benchmark_tables import benchmark_scores, joined_tables, own_models
 from holdfast.cli.multi_id_views import SeveralInputs, add_several
-from holdfast.cli.output import err, out, print_csv, print_json, print_records, show_table, warn
+from holdfast.cli.output import Output, err, out, warn
 from holdfast.core.errors import HoldfastError, Misuse, unknown
+from holdfast.core.json_text import attributes
 from holdfast.core.rounding import percent, shown
 from holdfast.core.table import Table
 from holdfast.core.types import Score
 from holdfast.metrics.scopes import written
+from holdfast.store import Store
+from holdfast.store.model_facts import facts_in
 from holdfast.store.scores import Scores
 from holdfast.trends.bands import conversion_rate_score, effective_robustness_scores, upper_limit_score
 from holdfast.trends.column_fits import column_bands, fit_columns
@@ -24,27 +28,24 @@ from holdfast.trends.fits import Fit, ZeroPolicy, cautions, fit
 from holdfast.trends.piecewise import Piecewise, Trend, fit_trend
 from holdfast.trends.placing import Placement, mean_absolute_error, placements
 from holdfast.trends.robustness import by_group, effective_robustness, printed_line, relative_robustness, same_ranking
-from holdfast.trends.selecting import FitSet
+from holdfast.trends.selecting import FitSet, selector
+from holdfast.trends.testbed import AVERAGE_CORRUPTION, AVERAGE_PGD, PGD, RENDERED, with_averages
 
 SHARES = ("percent", "fraction")
-
-
-class Output(NamedTuple):
-    """How to print: a table, or one of these."""
-
-    csv: bool
-    latex: bool
-    json: bool
+TESTBED = "imagenet-testbed"
 
 
 @dataclass(frozen=True, slots=True)
 class TrendRequest:
-    """The line that was asked for, and what to say beside it."""
+    """The line that was asked for, the models it goes through and those to show, and what to say beside it."""
 
     y: str
     x: Sequence[str]
     space: str
     zero: ZeroPolicy | None
+    chosen: FitSet
+    benchmark: str
+    models: Sequence[str] = ()
     by: str | None = None
     baseline: str | None = None
     beyond: str | None = None
@@ -64,44 +65,94 @@ def settings_matching(settings: Sequence[str], names: Sequence[str]) -> list[str
     return list(dict.fromkeys(matches))
 
 
+# what lines are fitted on
+
+
+class Tables(NamedTuple):
+    """The table that is fitted on, the same with one's own models, and what the scores are."""
+
+    scores: Scores
+    fitted: Table
+    placed: Table
+
+
+def tables_of_trend(store: Store, benchmark: str, needs: Sequence[str]) -> Tables:
+    """A benchmark with the averages of the testbed where it has them, and one's own models beside it."""
+    derived = (AVERAGE_CORRUPTION, AVERAGE_PGD)
+    plain = [name for name in needs if name not in derived and not any(sign in name for sign in "*?[")]
+    scores = benchmark_scores(benchmark, store, needs=plain)
+    table = scores.table
+    if benchmark == TESTBED and {*PGD, *RENDERED} <= set(table.settings):
+        table = with_averages(table)
+    return Tables(scores, table, joined_tables(table, own_models(benchmark, store)))
+
+
+def cut_tables(tables: Tables, facts: str | None, cuts: Sequence[str], xs: Sequence[str]) -> Tables:
+    """The tables with facts of one's own, without the models that fail a cut."""
+    fitted, placed = tables.fitted, tables.placed
+    if facts is not None:
+        more = facts_in(facts)
+        if not set(more) & set(placed.models):
+            raise Misuse(f"{facts} names none of the models", hint=f"such as `{next(iter(placed.models), '')}`")
+        merged = {model: {**placed.facts.get(model, {}), **more.get(model, {})} for model in placed.models}
+        fitted, placed = replace(fitted, facts=merged), replace(placed, facts=merged)
+    for text in cuts:
+        made = selector(fitted, text)
+        if made.kind != "cut":
+            raise Misuse(f"`{text}` is no cut", hint=f'write a setting and a bound: --cut "{xs[0]}>=5%"')
+        fitted, placed = fitted.where(made.holds), placed.where(selector(placed, text).holds)
+        if not fitted.models:
+            raise Misuse(f"no model passes the cut `{text}`")
+    return tables._replace(fitted=fitted, placed=placed)
+
+
+def check_shares(tables: Tables, settings: Sequence[str]) -> None:
+    """An error where a setting is unknown or no accuracy."""
+    for setting in settings:
+        if setting not in tables.placed.settings:
+            raise unknown("setting", setting, tables.placed.settings)
+        unit = tables.scores.unit(setting)
+        if unit not in SHARES:
+            raise Misuse(f"`{setting}` is no share but in {unit}", hint="a trend relates accuracies")
+
+
+def zero_policy(zero: str | None) -> ZeroPolicy | None:
+    """What --zero says."""
+    policies: dict[str | None, ZeroPolicy | None] = {None: None, **{each: each for each in get_args(ZeroPolicy)}}
+    if zero not in policies:
+        raise Misuse(f"--zero is piecewise, clip or drop, got `{zero}`")
+    return policies[zero]
+
+
 # one line
 
 
 def show_line(
-    fitted: Table,
-    placed: Table,
-    request: TrendRequest,
-    chosen: FitSet,
-    *,
-    benchmark: str,
-    models: Sequence[str],
-    several: SeveralInputs | None = None,
-    how: Output,
+    fitted: Table, placed: Table, request: TrendRequest, how: Output, *, several: SeveralInputs | None = None
 ) -> None:
     """One line or plane, and every model against it; `several`: also beside fits on each input alone."""
-    line = _line(fitted, request, chosen)
-    rows = sorted(placements(line, placed, models=models or None), key=lambda each: -each.beyond)
-    if request.beyond is not None:
-        rows = [_without_interval(each) for each in rows]
+    line = _line(fitted, request)
+    rows = sorted(placements(line, placed, models=request.models or None), key=lambda each: -each.beyond)
+    if request.beyond is not None:  # a line given back from print has no scatter of models about it
+        none = (math.nan, math.nan)
+        known = [Score(each.expected.value, *none, each.expected.n) for each in rows]
+        rows = [each._replace(expected=one, is_unusual=False) for each, one in zip(rows, known, strict=True)]
     more = _more(line, fitted, placed, rows, request)
     if several is not None:
-        add_several(more, several, fitted, placed, benchmark)
-    if how.json:
-        about = {"benchmark": benchmark, "fit": line.record(), "selection": chosen.record(), **more.record}
-        print_json(about | {"models": [_record(each, more) for each in rows]})
-        return
-    if how.csv or how.latex:
+        add_several(more, several, fitted, placed)
+    if (how.csv or how.latex) and not how.json:
         for text in line.cautions:
             warn(text)
-    if how.csv:
-        print_csv([_record(each, more) for each in rows])
+    records = [_record(each, more) for each in rows]
+    about = {"benchmark": request.benchmark, "fit": line.record(), "selection": request.chosen.record()}
+    if how.data(records, whole={**about, **more.record, "models": records}):
         return
     if not how.latex:
         for text in (*_line_texts(line), *line.cautions, *more.texts):
             out.print(text, markup=False)
         out.print("")
     columns = ["model", request.y, "expected", "above the line, points", *more.columns, ""]
-    show_table(columns, [_placed_row(each, more) for each in rows], right=columns[1:-1], latex=how.latex)
+    how.table(columns, [_placed_row(each, more) for each in rows], right=columns[1:-1])
     err.print(f"{len(rows)} models placed, {line.n} fitted on", markup=False)
 
 
@@ -115,23 +166,28 @@ class LineExtras(NamedTuple):
     columns: list[str]
 
 
-def _line(table: Table, request: TrendRequest, chosen: FitSet) -> Trend:
+def _line(table: Table, request: TrendRequest) -> Trend:
+    models = request.chosen.models
     if request.beyond is None:
-        return fit_trend(table, request.y, request.x, space=request.space, models=chosen.models, zero=request.zero)
+        return fit_trend(table, request.y, request.x, space=request.space, models=models, zero=request.zero)
     if len(request.x) != 1:
         raise Misuse("--beyond gives back a line on one --x")
     for setting in (request.y, request.x[0], request.beyond):
         table.column(setting)  # says which names are near
-    return printed_line(table.of(chosen.models), y=request.y, x=request.x[0], beyond=request.beyond)
+    return printed_line(table.of(models), y=request.y, x=request.x[0], beyond=request.beyond)
 
 
 def _more(line: Trend, fitted: Table, placed: Table, rows: Sequence[Placement], request: TrendRequest) -> LineExtras:
-    made = LineExtras([], {}, _intervals(line, placed, rows, request), _relative(placed, rows, request), [])
+    relative: Mapping[str, float] = {}
+    if request.baseline:
+        relative = relative_robustness(placed, request.y, {each.model: request.baseline for each in rows})
+    made = LineExtras([], {}, _intervals(line, placed, rows, request), relative, [])
     if isinstance(line, Fit) and line.space.name == "linear" and len(line.x) == 1:
         limit, rate = upper_limit_score(line), conversion_rate_score(line)
         if request.beyond is not None:
             limit, rate = (Score(score.value, math.nan, math.nan, score.n) for score in (limit, rate))
-        made.record.update({name: _score(score) for name, score in (("upper_limit", limit), ("conversion_rate", rate))})
+        for name, score in (("upper_limit", limit), ("conversion_rate", rate)):
+            made.record[name] = attributes(score, "value", "low", "high", "n")
         made.texts.append(
             f"upper limit (the line at 100 %) {written(limit, 'percent')}, conversion rate {written(rate, 'number')}"
         )
@@ -155,12 +211,6 @@ def _intervals(line: Trend, placed: Table, rows: Sequence[Placement], request: T
         return {}
     made = effective_robustness_scores(line, placed.of([each.model for each in rows]))
     return {model: score for model, score in made.items() if np.isfinite(score.low) and np.isfinite(score.high)}
-
-
-def _relative(placed: Table, rows: Sequence[Placement], request: TrendRequest) -> dict[str, float]:
-    if not request.baseline:
-        return {}
-    return relative_robustness(placed, request.y, {each.model: request.baseline for each in rows})
 
 
 def _add_rankings(made: LineExtras, line: Fit, fitted: Table, placed: Table, request: TrendRequest) -> None:
@@ -189,21 +239,11 @@ def _add_groups(made: LineExtras, line: Trend, placed: Table, fact: str) -> None
     )
 
 
-def _without_interval(each: Placement) -> Placement:
-    """A line given back from print has no scatter of models about it, hence no prediction interval."""
-    expected = Score(each.expected.value, math.nan, math.nan, each.expected.n)
-    return each._replace(expected=expected, is_unusual=False)
-
-
 def _record(each: Placement, more: LineExtras) -> dict[str, object]:
     score = more.beyond.get(each.model)
     bounds = {"beyond_low": None if score is None else score.low, "beyond_high": None if score is None else score.high}
     relative = {"relative": more.relative[each.model]} if each.model in more.relative else {}
     return each.record() | bounds | relative
-
-
-def _score(score: Score) -> dict[str, float]:
-    return {"value": score.value, "low": score.low, "high": score.high, "n": score.n}
 
 
 def _line_texts(line: Trend) -> list[str]:
@@ -237,60 +277,37 @@ def _placed_row(each: Placement, more: LineExtras) -> list[str]:
 # many lines
 
 
-def show_lines(
-    scores: Scores,
-    table: Table,
-    x: Sequence[str],
-    names: Sequence[str],
-    space: str,
-    zero: ZeroPolicy | None,
-    chosen: FitSet,
-    how: Output,
-) -> None:
+def show_lines(scores: Scores, table: Table, names: Sequence[str], request: TrendRequest, how: Output) -> None:
     """The line of every setting on one x: slope and intercept with bounds, R², and how many models."""
+    x, space, zero, models = request.x, request.space, request.zero, request.chosen.models
     if len(x) != 1:
         raise Misuse("a table of lines takes one --x", hint="a plane is of one --y")
     if zero == "piecewise":
         raise Misuse("a piecewise fit is of one --y", hint="--zero drop or clip")
     kept = [name for name in names if scores.unit(name) in SHARES and name != x[0]]
-    fits = fit_columns(table, x[0], settings=kept, space=space, models=chosen.models, zero=zero or "drop")
-    bounds = column_bands(table, x[0], settings=kept, space=space, models=chosen.models, zero=zero or "drop")
+    fits = fit_columns(table, x[0], settings=kept, space=space, models=models, zero=zero or "drop")
+    bounds = column_bands(table, x[0], settings=kept, space=space, models=models, zero=zero or "drop")
     records: list[dict[str, object]] = []
     for j, name in enumerate(fits.settings):
         n, r2 = int(fits.n[j]), float(fits.r2[j])
-        records.append(
-            {
-                "y": name,
-                "x": x[0],
-                "slope": float(fits.slope[j]),
-                "slope_low": float(bounds.slope_low[j]),
-                "slope_high": float(bounds.slope_high[j]),
-                "intercept": float(fits.intercept[j]),
-                "intercept_low": float(bounds.intercept_low[j]),
-                "intercept_high": float(bounds.intercept_high[j]),
-                "r2": r2,
-                "mae": float(fits.mae[j]),
-                "n": n,
-                "left_out_at_0_or_1": int(fits.at_edge[j]),
-                "cautions": list(cautions(n, r2)),
-            }
-        )
-    if print_records(records, json=how.json, csv=how.csv):
-        return
+        numbers = {
+            f"{part}{end}": float(getattr(bounds if end else fits, f"{part}{end}")[j])
+            for part in ("slope", "intercept")
+            for end in ("", "_low", "_high")
+        }
+        about = {"mae": float(fits.mae[j]), "n": n, "left_out_at_0_or_1": int(fits.at_edge[j])}
+        records.append({"y": name, "x": x[0], **numbers, "r2": r2, **about, "cautions": list(cautions(n, r2))})
     rows = [
         [
             str(each["y"]),
-            _bounded(each, "slope"),
-            _bounded(each, "intercept"),
-            shown(number(each, "r2"), 3),
-            str(each["n"]),
-            "; ".join(words(each)),
+            *(_bounded(each, part) for part in ("slope", "intercept")),
+            *(shown(record_number(each, "r2"), 3), str(each["n"]), "; ".join(words(each))),
         ]
         for each in records
     ]
     columns = ["y", "slope", "intercept", "R²", "models", "caution"]
-    show_table(columns, rows, right=["slope", "intercept", "R²", "models"], latex=how.latex)
-    err.print(f"lines on {x[0]} in {space} space over {len(chosen.models)} models", markup=False)
+    if how.show(records, columns, rows, right=columns[1:-1]):
+        err.print(f"lines on {x[0]} in {space} space over {len(models)} models", markup=False)
 
 
 def sources(table: Table, setting: str) -> str:
@@ -304,11 +321,17 @@ def words(record: Mapping[str, object]) -> list[str]:
     return [str(text) for text in texts] if isinstance(texts, list) else []
 
 
-def number(record: Mapping[str, object], name: str) -> float:
-    """A number of a record."""
-    return float(str(record[name]))
+def record_number(record: Mapping[str, object], name: str) -> float:
+    """A number of a record; NaN where it has none."""
+    value = record[name]
+    return float(value) if isinstance(value, int | float) else math.nan
+
+
+def with_cautions(cell: Mapping[str, object]) -> dict[str, object]:
+    """A record of an R² with what to know before believing it."""
+    return {**cell, "cautions": list(cautions(int(record_number(cell, "n")), record_number(cell, "r2")))}
 
 
 def _bounded(record: Mapping[str, object], name: str) -> str:
-    value, low, high = (number(record, f"{name}{end}") for end in ("", "_low", "_high"))
-    return f"{shown(value, 3)} [{shown(low, 3)}, {shown(high, 3)}]"
+    value, low, high = (shown(record_number(record, f"{name}{end}"), 3) for end in ("", "_low", "_high"))
+    return f"{value} [{low}, {high}]"

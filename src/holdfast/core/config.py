@@ -54,9 +54,9 @@ class Config:
 _read: dict[tuple[str, int, int], Config] = {}
 
 
-def read_config(folder: Path | None = None) -> Config:
-    """The file of this folder, by default the current one; without one, nothing is named."""
-    path = (folder or Path()) / FILE
+def read_config() -> Config:
+    """The file of the current folder; without one, nothing is named."""
+    path = Path(FILE)
     try:
         about = path.stat()
     except OSError:

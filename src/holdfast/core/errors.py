@@ -55,11 +55,11 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str | None:
         return f"did you mean `{wrong.lower()}`?"
     begun = f"{wrong.lower()}-"  # `pgd` is nearer to `pgd-linf` than to `ppgd`
     completed = [name for name in known if name.startswith(begun) and "-" not in name.removeprefix(begun)]
-    if 0 < len(completed) <= MOST_COMPLETED:
-        return "did you mean " + " or ".join(f"`{name}`" for name in completed) + "?"
-    close = difflib.get_close_matches(wrong, known, n=3, cutoff=0.5)
-    likeness = [difflib.SequenceMatcher(a=wrong, b=name).ratio() for name in close]
-    close = [name for name, alike in zip(close, likeness, strict=True) if alike > likeness[0] - 0.05]
+    close = completed
+    if not 0 < len(completed) <= MOST_COMPLETED:
+        matches = difflib.get_close_matches(wrong, known, n=3, cutoff=0.5)
+        likeness = [difflib.SequenceMatcher(a=wrong, b=name).ratio() for name in matches]
+        close = [name for name, alike in zip(matches, likeness, strict=True) if alike > likeness[0] - 0.05]
     return "did you mean " + " or ".join(f"`{name}`" for name in close) + "?" if close else None
 
 

@@ -23,7 +23,7 @@ def z_value(confidence: float = CONFIDENCE) -> float:
     return NormalDist().inv_cdf(0.5 + confidence / 2)
 
 
-def wilson(successes: int, n: int, *, confidence: float = CONFIDENCE) -> Score:
+def wilson(successes: int, n: int) -> Score:
     """A share with Wilson's score interval and its continuity correction (Newcombe 1998, method 4).
 
     Without the correction it holds a share of 1 % in 92 % of samples of 100, and one of 0.9 % in 84 % of samples of 20;
@@ -31,7 +31,7 @@ def wilson(successes: int, n: int, *, confidence: float = CONFIDENCE) -> Score:
     """
     if n == 0:
         return Score(math.nan, 0.0, 1.0, 0)
-    low, high = share_bounds(successes, n, confidence=confidence)
+    low, high = share_bounds(successes, n)
     return Score(successes / n, low, high, n)
 
 

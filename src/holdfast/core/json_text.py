@@ -22,15 +22,17 @@ def json_text(value: object, *, indent: int | None = None, compact: bool = False
     return write(_without_odd_numbers(value)) if NEGATIVE_ZERO.search(text) else text
 
 
+def attributes(thing: object, *names: str) -> dict[str, object]:
+    """These attributes by name, to be written as JSON."""
+    return {name: getattr(thing, name) for name in names}
+
+
 def _without_odd_numbers(value: object) -> object:
     if isinstance(value, Mapping):
-        return {_key(key): _without_odd_numbers(item) for key, item in value.items()}
+        known = str | int | None  # kinds of keys that JSON has
+        return {key if isinstance(key, known) else str(key): _without_odd_numbers(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [_without_odd_numbers(item) for item in value]
     if isinstance(value, float):
         return value + 0.0 if math.isfinite(value) else None
     return value
-
-
-def _key(key: object) -> object:
-    return key if isinstance(key, str | int | None) else str(key)

@@ -103,13 +103,7 @@ def _signed(value: int) -> int:
 
 
 def _wrapped(draw: int | Tensor, factor: int) -> int | Tensor:
-    return _signed(draw * factor) if isinstance(draw, int) else draw.to(dtype=_int64()) * _signed(factor)
-
-
-def _int64() -> torch.dtype:
-    import torch
-
-    return torch.int64
+    return _signed(draw * factor) if isinstance(draw, int) else draw.long() * _signed(factor)
 
 
 @functools.lru_cache(maxsize=8)
@@ -132,9 +126,7 @@ def _mixed(bits: Tensor) -> Tensor:
 
 def _uniform(bits: Tensor) -> Tensor:
     """(2k + 1) / 2²⁴ for 23 random bits k: exact in float32, symmetric, inside (0, 1)."""
-    import torch
-
-    return _shifted(bits, 41).to(torch.float32).mul_(2.0).add_(1.0).mul_(2.0**-24)
+    return _shifted(bits, 41).float().mul_(2.0).add_(1.0).mul_(2.0**-24)
 
 
 # Giles, "Approximating the erfinv function" (2010), single precision, highest power first, times √2.
@@ -150,14 +142,12 @@ ROOT_TWO = 2.0**0.5
 
 
 def _normal(bits: Tensor) -> Tensor:
-    import torch
-
     chance = _uniform(bits)
     w = _log(4.0 * (chance * (1.0 - chance))).neg_()
     x = (chance * 2.0).sub_(1.0)
     near = _polynomial(CENTRE, w - 2.5)
     far = _polynomial(TAIL, _sqrt(w).sub_(3.0))
-    return torch.where(w < 5.0, near, far).mul_(x).mul_(ROOT_TWO)
+    return near.where(w < 5.0, far).mul_(x).mul_(ROOT_TWO)
 
 
 def _polynomial(coefficients: tuple[float, ...], x: Tensor) -> Tensor:

@@ -85,16 +85,27 @@ def _alternatives(pattern: str, start: int) -> tuple[list[str], int]:
     A comma inside brackets belongs to what they hold, one before an argument to the arguments: `{mix:[a,b],c=1,d}` has
     two alternatives. A bracket that does not close before the brace does is a letter like any other.
     """
-    options, begun, held = [], start + 1, _bracketed(pattern, start)
+    ends: list[int] = []  # where alternatives end
+    brackets: list[str] = []  # what closes those that are open
+    before = 0  # ends before the first of these
     letters = map(pattern.__getitem__, range(start, len(pattern)))
     for i, depth in enumerate(depths(letters, opening="{", closing="}", quote=""), start):
-        if depth == 0 or (depth == 1 and pattern[i] == "," and i not in held):
-            options.append(pattern[begun:i].strip())
-            begun = i + 1
+        letter = pattern[i]
         if depth == 0:
-            return _with_arguments(options), i
+            starts = [start + 1, *(end + 1 for end in ends)]
+            return _with_arguments([pattern[a:b].strip() for a, b in zip(starts, [*ends, i], strict=True)]), i
         if (depth or 0) > MOST_BRACES:
             raise Misuse(f"more than {MOST_BRACES} braces inside each other in `{shortened(pattern)}`")
+        if depth == 1 and letter == ",":
+            ends.append(i)
+        elif depth == 1 and letter in OPEN:
+            before = before if brackets else len(ends)
+            brackets.append(CLOSE[OPEN.index(letter)])
+        elif depth == 1 and letter in brackets:
+            while brackets.pop() != letter:
+                pass
+            if not brackets:
+                del ends[before:]
     raise Misuse(f"a brace is opened but not closed in `{shortened(pattern, 200)}`")
 
 
@@ -114,32 +125,6 @@ def _is_argument(option: str) -> bool:
     name, equals, value = option.partition("=")
     outside = (letter for letter, depth in zip(value, depths(value), strict=True) if depth == 0)
     return bool(equals) and name.isidentifier() and not {":", "+"} & set(outside)
-
-
-def _bracketed(pattern: str, start: int) -> set[int]:
-    """Where the commas are, from `start` on, that stand inside a bracket of the same brace."""
-    held: set[int] = set()
-    levels: list[tuple[list[str], list[int]]] = []  # per brace: brackets that are open, commas inside them
-    for i in range(start, len(pattern)):
-        letter = pattern[i]
-        if letter == "{":
-            levels.append(([], []))
-        elif letter == "}":
-            levels.pop()
-            if not levels:
-                break
-        elif letter in OPEN:
-            levels[-1][0].append(CLOSE[OPEN.index(letter)])
-        elif letter in CLOSE and letter in levels[-1][0]:
-            brackets, commas = levels[-1]
-            while brackets.pop() != letter:
-                pass
-            if not brackets:
-                held.update(commas)
-                commas.clear()
-        elif letter == "," and levels[-1][0]:
-            levels[-1][1].append(i)
-    return held
 
 
 def _unopened(text: str, pattern: str) -> str:

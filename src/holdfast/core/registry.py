@@ -89,6 +89,10 @@ class Component:
     def doc(self) -> str:
         return inspect.getdoc(self.factory) or ""
 
+    @property
+    def home(self) -> str:
+        return f"{self.factory.__module__}.{self.factory.__qualname__}"
+
 
 @dataclass(slots=True)
 class Registry:
@@ -100,9 +104,8 @@ class Registry:
     def add(self, entry: Component) -> None:
         for kind in CHANGES if entry.kind in CHANGES else (entry.kind,):
             other = self.components.get(kind, {}).get(entry.name)
-            if other is not None and not _is_same_factory(other.factory, entry.factory):
-                homes = " and ".join(_qualified_name(each.factory) for each in (other, entry))
-                problem = f"two {entry.kind}s are named `{entry.name}`: {homes}"
+            if other is not None and other.home != entry.home:  # a module imported twice is no clash
+                problem = f"two {entry.kind}s are named `{entry.name}`: {other.home} and {entry.home}"
                 raise HoldfastError(problem, hint="rename one of them")
         self.components.setdefault(entry.kind, {})[entry.name] = entry
 
@@ -276,24 +279,24 @@ def _bound(entry: Component, parsed: Parsed) -> Ref:
         given[name] = value
     args = []
     for parameter in entry.parameters:
-        if parameter.name in given:
-            value = coerced(given[parameter.name], parameter.annotation, f"`{parameter.name}` of `{entry.name}`")
-            _check_size(value, parameter, entry)
-        elif parameter.required:
+        if parameter.required and parameter.name not in given:
             raise Misuse(f"`{entry.name}` needs `{parameter.name}`", hint=_usage(entry))
-        else:
-            value = coerced(parameter.default, parameter.annotation, f"`{parameter.name}` of `{entry.name}`")
+        what = f"`{parameter.name}` of `{entry.name}`"
+        value = coerced(given.get(parameter.name, parameter.default), parameter.annotation, what)
+        if parameter.name in given:
+            _check_size(value, parameter, what)
         if parameter.name not in entry.later or not _same(value, parameter.default):
             args.append((parameter.name, value))
-    defaults = {parameter.name: parameter.default for parameter in entry.parameters}
+
     telling = () if entry.kind == "metric" else TELLING  # the radius of a metric is where its curve ends
-    shown = {name for name, value in args if name in (*nameless, *telling) or not _same(value, defaults[name])}
+    shown = {
+        name for name, value in args if name in (*nameless, *telling) or not _same(value, parameters[name].default)
+    }
     return Ref(entry.kind, entry.name, tuple(args), entry.version, len(nameless), frozenset(shown))
 
 
-def _check_size(value: Value, parameter: Parameter, entry: Component) -> None:
+def _check_size(value: Value, parameter: Parameter, what: str) -> None:
     """Refuses what no computation can hold, or what would take for ever; infinity is fine where it is the default."""
-    what = f"`{parameter.name}` of `{entry.name}`"
     low, high = RANGES.get(parameter.name, (-math.inf, math.inf))
     for item in value if isinstance(value, tuple) else (value,):
         if isinstance(item, bool) or not isinstance(item, int | float) or item == parameter.default:
@@ -369,12 +372,3 @@ def _usage(entry: Component) -> str:
         shown = parameter.name.upper() if parameter.required else value_text(parameter.default)
         items.append(shown if parameter.positional and parameter.required else f"{parameter.name}={shown}")
     return f"use `{entry.name}:{','.join(items)}`" if items else f"`{entry.name}` takes no arguments"
-
-
-def _qualified_name(factory: Callable[..., Any]) -> str:
-    return f"{factory.__module__}.{factory.__qualname__}"
-
-
-def _is_same_factory(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
-    """A module imported twice registers the same function again; that is no clash."""
-    return _qualified_name(one) == _qualified_name(other)

@@ -36,9 +36,9 @@ def rounded(value: float, digits: int = 2, *, rounding: Rounding = "round") -> f
     return float(shown(value, digits, rounding=rounding))
 
 
-def percent(share: float, digits: int = 1, *, signed: bool = False, rounding: Rounding = "round") -> str:
+def percent(share: float, digits: int = 1, *, signed: bool = False) -> str:
     """A share in percent, without the sign for it: `93.3` for 0.9325."""
-    return shown(100 * share, digits, signed=signed, rounding=rounding)
+    return shown(100 * share, digits, signed=signed)
 
 
 def figures(value: float, count: int = 3) -> str:

@@ -44,8 +44,11 @@ def check_suite(record: dict[str, Any], path: Path) -> None:
         raise HoldfastError(f"{path}: a list cannot be named `dataset`", hint="`dataset = …` says what {dataset} is")
     _check_choice(record, "space", SPACES, f"{path}: `space`")
     _check_choice(record, "logits", LOGITS, f"{path}: `logits`")
-    _check_parts(record.get("part", ()), path)
-    _check_columns(record.get("board", ()), [part["name"] for part in record.get("part", ())], path)
+    names: list[str] = []
+    for part in record.get("part", ()):
+        check_fields(part, PART_FIELDS, f"{path}, part", "part")
+        _check_name(part, names, path, "part")
+    _check_columns(record.get("board", ()), names, path)
     names = [column["name"] for column in record.get("board", ())]
     for caveat in record.get("caveat", ()):
         check_fields(caveat, CAVEAT_FIELDS, f"{path}, caveat", "caveat")
@@ -55,13 +58,6 @@ def check_suite(record: dict[str, Any], path: Path) -> None:
         raise HoldfastError(f"{path}: `sort` names no column", hint=f"there are: {', '.join(names)}")
     if any(column["name"] == sort and column.get("detail") for column in record.get("board", ())):
         raise HoldfastError(f"{path}: `sort` names a detail, which an entry may lack", hint="name another column")
-
-
-def _check_parts(parts: Sequence[dict[str, Any]], path: Path) -> None:
-    names: list[str] = []
-    for part in parts:
-        check_fields(part, PART_FIELDS, f"{path}, part", "part")
-        _check_name(part, names, path, "part")
 
 
 def _check_columns(columns: Sequence[dict[str, Any]], parts: Sequence[str], path: Path) -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holdfast.core.errors import HoldfastError, Misuse, did_you_mean, unknown
-from holdfast.core.lpips_weights import first_network
+from holdfast.core.home import first_network
+from holdfast.core.suite_types import Column
 from holdfast.core.values import shortened
-
-if TYPE_CHECKING:
-    from holdfast.core.suites import Column
 
 NETWORK = "network"  # the parameter whose default is the first network with weights on this machine
 STRONGER = {"published": "false"}  # the parameters that `--stronger` stands for

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,30 +20,19 @@ from typing import Any
 from holdfast.core.errors import HoldfastError, Misuse, unknown
 from holdfast.core.patterns import Patterns
 from holdfast.core.patterns import expanded as expanded
-from holdfast.core.suite_abbreviations import EACH, columns_for_each, sized_by_models, text_lists
 from holdfast.core.suite_checks import DATASET, FIELDS, check_fields, check_suite
 from holdfast.core.suite_parameters import chosen_values, listed_values, suite_reference, text_fragments, with_caveats
 from holdfast.core.suite_types import Column as Column
 from holdfast.core.suite_types import Suite as Suite
 from holdfast.core.suite_types import SuitePart as SuitePart
-from holdfast.core.values import shortened
+from holdfast.core.values import shortened, split
 
 FOLDER = Path(__file__).parent.parent / "suites"
 MOST_BYTES = 1_000_000  # of a file
 MOST_EXTENDED = 4  # suites that extend each other
-AS_WRITTEN = (
-    "about",
-    "source",
-    "models",
-    "samples",
-    "notes",
-    "space",
-    "fit",
-    "leave_out",
-    "imports",
-    "own_size",
-    "logits",
-)
+EACH = "{each}"
+OWN_SIZE = "own-size:"
+CONVERTED = ("title", "scenarios", "dataset", "published", "sort", "board", "part", "lists", "caveat", "parameters")
 
 
 def suites() -> dict[str, Path]:
@@ -91,12 +81,10 @@ def _file_state(path: Path) -> tuple[str, int, int]:
 
 def _loaded(path: Path, dataset: str | None, given: tuple[tuple[str, str], ...]) -> Suite:
     record = _whole(path)
+    lists = listed_values(record.get("lists", {}))
     if "board" in record:
-        record["board"] = [
-            one for column in record["board"] for one in columns_for_each(column, text_lists(record), path)
-        ]
+        record["board"] = [one for column in record["board"] for one in _columns_for_each(column, lists, path)]
     check_suite(record, path)
-    lists = text_lists(record)
     choices = listed_values(record.get("parameters", {}))
     chosen = chosen_values(choices, dict(given), path.stem)
     lists |= text_fragments(chosen, choices)
@@ -114,7 +102,7 @@ def _loaded(path: Path, dataset: str | None, given: tuple[tuple[str, str], ...])
     scenarios = patterns.texts(record.get("scenarios", ()))
     scenarios += [text for part in parts.values() for text in part.scenarios]
     scenarios += [text for column in columns for text in (*column.every_scenario, column.reference) if text]
-    as_written = {name: record[name] for name in AS_WRITTEN if name in record}
+    as_written = {name: one for name, one in record.items() if name not in CONVERTED}
     fixed: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in as_written.items()}
     suite = Suite(
         name=path.stem,
@@ -131,7 +119,7 @@ def _loaded(path: Path, dataset: str | None, given: tuple[tuple[str, str], ...])
         is_moved=is_moved,
         **fixed,
     )
-    return sized_by_models(suite) if suite.own_size else suite
+    return _sized_by_models(suite) if suite.own_size else suite
 
 
 def toml_of(path: Path, what: str) -> dict[str, Any]:
@@ -168,6 +156,30 @@ def _whole(path: Path, *, depth: int = 0) -> dict[str, Any]:
         below = _whole(other, depth=depth + 1)
         record = {**below, **record, "lists": {**below.get("lists", {}), **record.get("lists", {})}}
     return record
+
+
+def _columns_for_each(column: dict[str, Any], lists: Mapping[str, list[str]], path: Path) -> list[dict[str, Any]]:
+    """A column for every text of the list that it names with `each`, `{each}` being that text; else itself."""
+    column = dict(column)
+    if all(isinstance(name, str) for name in column.get("of", ())) and any(
+        "{" in name for name in column.get("of", ())
+    ):
+        column["of"] = [text for name in column["of"] for text in ([name] if EACH in name else expanded(name, lists))]
+    if "each" not in column:
+        return [column]
+    name = column["each"]
+    if not isinstance(name, str) or name not in lists:
+        raise HoldfastError(
+            f"{path}: `each` of `{column.get('name', '')}` names no list", hint=f"there are: {', '.join(lists)}"
+        )
+    texts = Patterns(lists).texts(lists[name])
+    return [{field: _with_text(value, text) for field, value in column.items()} | {"each": text} for text in texts]
+
+
+def _with_text(value: Any, text: str) -> Any:
+    if isinstance(value, list):
+        return [_with_text(item, text) for item in value]
+    return value.replace(EACH, text) if isinstance(value, str) else value
 
 
 def _patterns(record: Mapping[str, Any]) -> list[str]:
@@ -211,3 +223,30 @@ def _joined(part: SuitePart, columns: Sequence[Column]) -> SuitePart:
     """The part with what its columns add to it."""
     own = [text for column in columns if column.part == part.name for text in column.every_scenario]
     return SuitePart(part.name, part.title, tuple(dict.fromkeys((*part.scenarios, *own))), part.settings)
+
+
+def _sized_by_models(suite: Suite) -> Suite:
+    """The suite with every dataset wrapped, so that each model has it at its own size."""
+    return replace(
+        suite,
+        dataset=_at_own_size(suite.dataset),
+        scenarios=tuple(map(_at_own_size, suite.scenarios)),
+        parts=tuple(replace(part, scenarios=tuple(map(_at_own_size, part.scenarios))) for part in suite.parts),
+        board=tuple(
+            replace(
+                column,
+                scenarios=tuple(tuple(map(_at_own_size, term)) for term in column.scenarios),
+                reference=_at_own_size(column.reference),
+            )
+            for column in suite.board
+        ),
+    )
+
+
+def _at_own_size(scenario: str) -> str:
+    if not scenario:
+        return scenario
+    dataset, *changes = split(scenario, "+")
+    if dataset.startswith(OWN_SIZE):
+        return scenario
+    return "+".join([f"{OWN_SIZE}({dataset})" if ":" in dataset else f"{OWN_SIZE}{dataset}", *changes])

@@ -62,6 +62,17 @@ class Table:
         """The rows that are kept."""
         return self.of(name for name, keep in zip(self.models, kept, strict=True) if keep)
 
+    def with_columns(self, columns: Mapping[str, NDArray[np.float64]]) -> Table:
+        """The table with more settings, whose scores rest on no one count."""
+        import numpy as np
+
+        return replace(
+            self,
+            settings=(*self.settings, *columns),
+            values=np.column_stack([self.values, *columns.values()]),
+            counts=np.pad(self.counts, ((0, 0), (0, len(columns)))),
+        )
+
     def fact(self, model: str, name: str) -> str:
         return self.facts.get(model, {}).get(name, "")
 

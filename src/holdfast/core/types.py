@@ -37,6 +37,10 @@ class Score:
         value, low, high = (percent(number, digits) for number in (self.value, self.low, self.high))
         return f"{value} % [{low}, {high}]" if self.has_interval else f"{value} %"
 
+    def flat(self, name: str) -> dict[str, float]:
+        """The number and its bounds as fields of a record."""
+        return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
+
 
 NO_LABELS = "no labels"  # what tables show in the place of an accuracy
 
@@ -165,7 +169,8 @@ class FastVersion(Protocol):
 
     `error`: by how much the lead of one class over another may be off. `weak`: the parts of attacks that it was found
     too weak for. `exact`: the model itself; None where it has no preferred batch lengths. `records`: whether a loop may
-    record its steps as CUDA graphs, which it keeps in `replays`.
+    record its steps as CUDA graphs, which it keeps in `replays`. `several`: whether the loop takes more than one
+    gradient of a pass.
     """
 
     error: float = 0.0
@@ -174,6 +179,7 @@ class FastVersion(Protocol):
     lengths: BatchLengths | None = None
     records: bool = False
     replays: object = None
+    several: bool = False
 
     def __call__(self, images: Tensor) -> Tensor: ...
 
@@ -182,15 +188,16 @@ class FastVersion(Protocol):
         return
 
 
-@runtime_checkable
-class HasFastVersion(Protocol):
-    """A classifier that may have a fast version."""
-
-    fast: FastVersion | None
-
-
 def fast_version_of(model: Classifier) -> FastVersion | None:
-    return model.fast if isinstance(model, HasFastVersion) else None
+    """The fast version of a classifier that may have one, as `fast`."""
+    fast: FastVersion | None = getattr(model, "fast", None)
+    return fast
+
+
+def drop_recordings(model: Classifier) -> None:
+    """Lets go of recorded steps: each keeps the memory of a whole pass."""
+    if (fast := fast_version_of(model)) is not None:
+        fast.replays = None
 
 
 @dataclass(frozen=True, slots=True)

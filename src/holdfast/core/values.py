@@ -18,6 +18,7 @@ NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"  # one way to match: t
 INTEGER = re.compile(r"[+-]?\d+")
 FLOAT = re.compile(NUMBER)
 RATIO = re.compile(rf"({NUMBER})/({NUMBER})")
+QUOTED, ESCAPED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL), re.compile(r"\\(.)", re.DOTALL)
 KEYWORD = re.compile(r"[a-z_][a-z0-9_]*=")
 OPEN, CLOSE = "([", ")]"
 SPECIAL = set('+,"\\()[]=') | set(" \t\n\r\f\v")
@@ -126,15 +127,10 @@ def depths(text: Iterable[str], *, opening: str = OPEN, closing: str = CLOSE, qu
 
 
 def _unquoted(text: str) -> str:
-    letters, i = [], 1
-    while i < len(text) and text[i] != '"':
-        i += text[i] == "\\"
-        if i < len(text):
-            letters.append(text[i])
-        i += 1
-    if i != len(text) - 1:
+    quoted = QUOTED.fullmatch(text)
+    if quoted is None:
         raise Misuse(f"text after the closing quote, or none, in `{text}`")
-    return "".join(letters)
+    return ESCAPED.sub(r"\1", quoted[1])
 
 
 def _string_text(value: str) -> str:

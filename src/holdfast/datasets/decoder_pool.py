@@ -67,7 +67,12 @@ class DecoderPool:
         self, source: Callable[[int], Source], rows: Sequence[int], pixels: NDArray[np.uint8], framing: Framing
     ) -> list[int]:
         """Fills in these rows of the pixels; gives those that no process could decode, which the caller looks at."""
-        with _mapped_file((len(rows), *pixels.shape[1:])) as (path, mapped):
+        shape = len(rows), *pixels.shape[1:]
+        try:
+            handle, path = _reserved(max(1, int(np.prod(shape))))
+        except OSError:
+            return list(rows)
+        with _mapped(handle, path, shape) as mapped:
 
             def work(chunk: range) -> list[int]:
                 decoded = self._decoded(Task(path, mapped.shape, framing, _files(source, rows, chunk)))
@@ -133,13 +138,33 @@ def _pool(process: int, count: int) -> DecoderPool:  # noqa: ARG001 - a fork has
     return pool
 
 
-@contextlib.contextmanager
-def _mapped_file(shape: tuple[int, ...]) -> Iterator[tuple[str, NDArray[np.uint8]]]:
-    """Zeros in a file that processes can map; the mapping outlives the file, which goes at the end."""
-    handle, path = tempfile.mkstemp(prefix="holdfast-pixels-", dir=MEMORY)
+def _reserved(size: int) -> tuple[int, str]:
+    """A file of so many zeros in memory; on disk where that is short, as the 64 MB of a container are.
+
+    Without space set aside, the process that writes beyond what there is would be killed.
+    """
     try:
-        os.ftruncate(handle, max(1, int(np.prod(shape))))
-        yield path, np.memmap(path, dtype=np.uint8, mode="r+", shape=shape)
+        return _set_aside(size, MEMORY)
+    except OSError:
+        return _set_aside(size, Path(tempfile.gettempdir()))
+
+
+def _set_aside(size: int, folder: Path) -> tuple[int, str]:
+    handle, path = tempfile.mkstemp(prefix="holdfast-pixels-", dir=folder)
+    try:
+        os.posix_fallocate(handle, 0, size)
+    except OSError:
+        os.close(handle)
+        Path(path).unlink(missing_ok=True)
+        raise
+    return handle, path
+
+
+@contextlib.contextmanager
+def _mapped(handle: int, path: str, shape: tuple[int, ...]) -> Iterator[NDArray[np.uint8]]:
+    """The file as an array that processes can map too; the mapping outlives the file, which goes at the end."""
+    try:
+        yield np.memmap(path, dtype=np.uint8, mode="r+", shape=shape)
     finally:
         os.close(handle)
         Path(path).unlink(missing_ok=True)

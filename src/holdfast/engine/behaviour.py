@@ -10,9 +10,8 @@ from __future__ import annotations
 import sys
 import sysconfig
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -34,13 +33,6 @@ TOLERANCE = 2e-4  # of the largest number: devices and batch sizes change logits
 SPREAD = 10.0  # times what the batch size alone changes is tolerated: models in half precision
 FORMER = 1 + (NOISY + 8) * (PROJECTIONS + 1)  # the length of a probe with 8 images of the dataset
 Probe = tuple[float, ...]
-
-
-class KnownBehaviour(NamedTuple):
-    """A behaviour that a store has rows of."""
-
-    name: str
-    probe: Probe
 
 
 def is_code(ref: Ref, weights: str, model: Classifier | None = None) -> bool:
@@ -104,9 +96,9 @@ def alike(one: Probe, other: Probe) -> bool:
     return bool(np.abs(a - b).max(initial=0.0) <= max(one[0], other[0]) * max(_scale(a), _scale(b)))
 
 
-def matching_behaviour(probe: Probe, known: Iterable[KnownBehaviour]) -> str | None:
+def matching_behaviour(probe: Probe, known: Mapping[str, Probe]) -> str | None:
     """The name of the known behaviour that a probe belongs to."""
-    return next((one.name for one in known if alike(probe, one.probe)), None)
+    return next((name for name, other in known.items() if alike(probe, other)), None)
 
 
 def behaviour_name(probe: Probe) -> str:
@@ -116,13 +108,13 @@ def behaviour_name(probe: Probe) -> str:
 
 def known_behaviours(
     footers: Iterable[Footer], model: str, weights: str, data: str, label_map: str
-) -> list[KnownBehaviour]:
-    """The behaviours that a store has rows of, for one model on one dataset; rows without a probe are none."""
-    known: dict[str, KnownBehaviour] = {}
+) -> dict[str, Probe]:
+    """The behaviours that a store has rows of, by name, for one model on one dataset; an empty probe is like none."""
+    known: dict[str, Probe] = {}
     for footer in footers:
         if (footer.model_full, footer.weights, footer.data, footer.answers) == (model, weights, data, label_map):
-            known.setdefault(footer.behaviour, KnownBehaviour(footer.behaviour, footer.probe))
-    return list(known.values())
+            known.setdefault(footer.behaviour, footer.probe)
+    return known
 
 
 def _projections(logits: Tensor) -> NDArray[np.float64]:
@@ -149,32 +141,26 @@ class GradientCheck:
 
     def refuse(self, model: Classifier, dataset: Dataset, changes: Sequence[tuple[Ref, Change]]) -> None:
         """Raises an error where one of the changes needs gradients that the model does not give."""
-        needs = _needing_gradients(changes)
-        if needs is not None and not (model.card.differentiable and self._has_gradients(model, dataset)):
-            raise _no_gradients(model, needs)
 
-    def _has_gradients(self, model: Classifier, dataset: Dataset) -> bool:
-        key = (id(model), dataset.card.size)
-        if key not in self.tried:
-            image = _readable(dataset, self.device)
-            self.tried[key] = image is None or gives_gradients(model, image)
-        return self.tried[key]
+        def has_gradients() -> bool:
+            key = (id(model), dataset.card.size)
+            if key not in self.tried:
+                images = (dataset.images([i]) for i in range(min(TRIED, len(dataset.ids))))
+                image = next((on_device(each.pixels, self.device) for each in images if not each.failed), None)
+                self.tried[key] = image is None or gives_gradients(model, image)
+            return self.tried[key]
 
-
-def refuse_without_gradients(model: Classifier, images: Tensor, changes: Sequence[tuple[Ref, Change]]) -> None:
-    """Raises an error where one of the changes needs gradients and the model gives none at these images."""
-    needs = _needing_gradients(changes)
-    if needs is not None and not (model.card.differentiable and gives_gradients(model, images)):
-        raise _no_gradients(model, needs)
+        refuse_without_gradients(model, changes, has_gradients)
 
 
-def _needing_gradients(changes: Sequence[tuple[Ref, Change]]) -> Ref | None:
-    """The first change that follows gradients."""
-    return next((ref for ref, change in changes if change.cost.backwards), None)
-
-
-def _no_gradients(model: Classifier, needs: Ref) -> HoldfastError:
-    return HoldfastError(
+def refuse_without_gradients(
+    model: Classifier, changes: Sequence[tuple[Ref, Change]], has_gradients: Callable[[], bool]
+) -> None:
+    """Raises an error where one of the changes needs gradients and the model gives none."""
+    needs = next((ref for ref, change in changes if change.cost.backwards), None)
+    if needs is None or (model.card.differentiable and has_gradients()):
+        return
+    raise HoldfastError(
         f"`{model.card.name}` gives no gradients, which `{needs.name}` needs",
         hint="use corruptions and black-box attacks such as `square-linf`, or a model in which nothing (numpy, "
         "detach, no_grad) cuts the way from logits to images, such as `file:`, `python:` with plain torch",
@@ -202,12 +188,3 @@ def _gives_logits(model: Classifier, images: Tensor) -> bool:
     except Exception:  # noqa: BLE001 - other people's code
         return False
     return True
-
-
-def _readable(dataset: Dataset, device: torch.device) -> Tensor | None:
-    """The first image that can be read."""
-    for i in range(min(TRIED, len(dataset.ids))):
-        image = dataset.images([i])
-        if not image.failed:
-            return on_device(image.pixels, device)
-    return None

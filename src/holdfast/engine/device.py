@@ -8,7 +8,7 @@ import functools
 import gc
 import platform
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow
@@ -58,6 +58,11 @@ def keep_freed_memory() -> None:
         mallopt(top_pad, 64 * 2**20)
 
 
+def made_current(device: torch.device) -> contextlib.AbstractContextManager[object]:
+    """The device as torch's current one for a while: streams, and with them recorded steps, are of that."""
+    return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
+
+
 def device_name(device: torch.device) -> str:
     if device.type == "cuda":
         return str(torch.cuda.get_device_name(device))
@@ -83,24 +88,56 @@ def full_precision() -> Iterator[None]:
     Nor cuDNN's attention, which fast versions would take: its float16 gradients are NaN for some images (4 % of them
     for a ViT on an H200, torch 2.11), those of the other kernels are not.
     """
-    before = torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
-    attention: bool = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
-    torch.backends.cudnn.allow_tf32 = False
-    torch.set_float32_matmul_precision("highest")
-    torch.backends.cuda.enable_cudnn_sdp(False)
+    with contextlib.ExitStack() as stack:
+        stack.callback(torch.backends.cuda.enable_cudnn_sdp, torch.backends.cuda.cudnn_sdp_enabled())  # type: ignore[no-untyped-call]
+        torch.backends.cuda.enable_cudnn_sdp(False)
+        for context in (tf32(allowed=False), float32_by_default(), torch.inference_mode(False), torch.enable_grad()):
+            stack.enter_context(context)
+        for each in ("cpu", "cuda"):
+            if torch.is_autocast_enabled(each):
+                stack.enter_context(torch.autocast(each, enabled=False))
+        yield
+
+
+@contextlib.contextmanager
+def tf32(*, allowed: bool = True) -> Iterator[None]:
+    """Products of float32 matrices in TF32 or not, in convolutions and elsewhere.
+
+    The caller may have chosen by torch's older settings or by those since 2.9. A newer one stands above the older ones,
+    and torch refuses to read the older ones after a newer one was set.
+    """
+    newer = [setting for setting in _precision_settings() if hasattr(setting, "fp32_precision")]
+    chosen = [setting.fp32_precision for setting in newer]
     try:
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(float32_by_default())
-            stack.enter_context(torch.inference_mode(False))
-            stack.enter_context(torch.enable_grad())
-            for each in ("cpu", "cuda"):
-                if torch.is_autocast_enabled(each):
-                    stack.enter_context(torch.autocast(each, enabled=False))
-            yield
+        older = torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
+    except RuntimeError:
+        older = True, "highest"  # as torch begins
+    for setting, value in zip(newer, chosen, strict=True):
+        if value not in ("none", "ieee"):
+            setting.fp32_precision = "none"
+    torch.backends.cudnn.allow_tf32 = allowed
+    torch.set_float32_matmul_precision("high" if allowed else "highest")
+    try:
+        yield
     finally:
-        torch.backends.cudnn.allow_tf32 = before[0]
-        torch.set_float32_matmul_precision(before[1])
-        torch.backends.cuda.enable_cudnn_sdp(attention)
+        torch.backends.cudnn.allow_tf32 = older[0]
+        torch.set_float32_matmul_precision(older[1])
+        for setting, value in zip(newer, chosen, strict=True):
+            if setting.fp32_precision != value:
+                setting.fp32_precision = value
+
+
+def _precision_settings() -> list[Any]:
+    backends = torch.backends
+    parts = [getattr(each, part, None) for each in (backends.cudnn, backends.mkldnn) for part in ("conv", "rnn")]
+    return [
+        backends,
+        backends.cudnn,
+        backends.mkldnn,
+        *parts,
+        backends.cuda.matmul,
+        getattr(backends.mkldnn, "matmul", None),
+    ]
 
 
 class Width:
@@ -126,8 +163,13 @@ class Width:
         free, _ = torch.cuda.mem_get_info(device)
         return cls(_power_of_two(max(1, min(GPU_MOST, GPU_PIXELS // pixels, int(GPU_SHARE * free / each)))))
 
-    def recovering(self, work: Callable[[int], Result], note: Callable[[str], None]) -> Result:
-        """Does the work at this width, at half of it after running out of memory, and so on down to one sample."""
+    def recovering(
+        self, work: Callable[[int], Result], note: Callable[[str], None], release: Callable[[], None] = lambda: None
+    ) -> Result:
+        """Does the work at this width, at half of it after running out of memory, and so on down to one sample.
+
+        `release` lets go of memory that the work can do without.
+        """
         while True:
             try:
                 return work(self.value)
@@ -140,6 +182,7 @@ class Width:
                         hint="use a device with more memory, smaller images, or a smaller model",
                     ) from error
                 self.value = max(1, self.value // 2)
+            release()
             gc.collect()
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()

@@ -17,9 +17,9 @@ import torch
 from holdfast.attacks.saved_loops import SavedLoops, saving
 from holdfast.core.config import STORE, read_config
 from holdfast.core.errors import Absent, Misuse, NotRead
-from holdfast.core.refs import Ref, digest
-from holdfast.core.types import Flag, fast_version_of
-from holdfast.engine.device import Width, device_name, full_precision, installed_versions, pick_device
+from holdfast.core.refs import Ref, Run, digest
+from holdfast.core.types import Flag, drop_recordings, fast_version_of
+from holdfast.engine.device import Width, device_name, full_precision, installed_versions, made_current, pick_device
 from holdfast.engine.flags import tally_flags
 from holdfast.engine.gallery import add_pictures, mend_pictures
 from holdfast.engine.inputs import Inputs, keep_names, read_inputs
@@ -27,11 +27,10 @@ from holdfast.engine.jobs import Job, ModelLoader, RecordedModel, RunOptions, as
 from holdfast.engine.ledger import Ledger, marks
 from holdfast.engine.measure import Measured, MeasureSettings, measure
 from holdfast.engine.order import evenly
-from holdfast.engine.outcomes import Outcome, OutcomeList
-from holdfast.engine.pieces import changed_samples, ending, failure_flags, needed, standing
+from holdfast.engine.outcomes import Outcome, OutcomeList, standing
 from holdfast.engine.plan import expected
 from holdfast.engine.shards import Shard, shards_ahead
-from holdfast.engine.stored_rows import find_rows
+from holdfast.engine.stored_rows import changed_samples, failure_flags, find_rows, needed
 from holdfast.engine.survivor_probe import probed
 from holdfast.engine.watch import StderrWatcher, Watcher, default_watcher
 from holdfast.models.classifier import borrowed
@@ -118,7 +117,7 @@ def _evaluate_here(
     loader.ahead = sum(run.samples * run.backwards for run in coming)
     watcher.planned(coming * len(models))
     outcomes: dict[tuple[int, str], Outcome] = {}
-    with full_precision(), borrowed(models):
+    with full_precision(), made_current(loader.device), borrowed(models):
         for i, model in enumerate(models):
             for scenario in evenly(scenarios):
                 try:
@@ -142,8 +141,7 @@ def _done(job: Job, store: Store, loader: ModelLoader, options: RunOptions, pict
     if rows is not None and not changed:
         mend_pictures(store, lambda: _loaded(job, loader, options), rows, loader.device, pictures, watcher.note)
         watcher.began(run, len(rows), len(rows))
-        watcher.ended(run, ending("done before", rows), standing(rows))
-        return Outcome(str(run.model), str(run.scenario), rows)
+        return _ended(run, rows, watcher, fresh=False)
     if changed:
         watcher.note(f"{len(changed)} files of `{run.scenario.dataset}` without an image have changed: measured again")
     job = _loaded(job, loader, options)
@@ -152,9 +150,13 @@ def _done(job: Job, store: Store, loader: ModelLoader, options: RunOptions, pict
         evaluation.adopt([without(rows, changed)])
     watcher.began(job.run, len(evaluation.order), evaluation.ledger.known)
     evaluation.advance()
-    rows = evaluation.joined(pictures)
-    watcher.ended(run, ending("measured", rows), standing(rows))
-    return Outcome(str(run.model), str(run.scenario), rows, fresh=True)
+    return _ended(run, evaluation.joined(pictures), watcher, fresh=True)
+
+
+def _ended(run: Run, rows: Rows, watcher: Watcher, *, fresh: bool) -> Outcome:
+    failed = f", {rows.footer.failed} failed" if rows.footer.failed else ""
+    watcher.ended(run, f"{'measured' if fresh else 'done before'}{failed}", standing(rows))
+    return Outcome(str(run.model), str(run.scenario), rows, fresh)
 
 
 def _loaded(job: Job, loader: ModelLoader, options: RunOptions) -> Job:
@@ -204,7 +206,7 @@ class Evaluation:
         """
         card = job.dataset.card
         width = Width(options.batch_size or Width.for_model(job.model, card, loader.device).value)
-        loader.make_fast(job, options.speed, width.value, watcher.note)
+        width.recovering(lambda value: loader.make_fast(job, options.speed, value, watcher.note), watcher.note)
         evaluation = cls(job, store, loader, options, width, loader.flags(job), watcher)
         pieces = [*store.siblings(job.footer), *store.parts(job.run.key)]
         evaluation.adopt([without(rows, changed) for rows in pieces if not rows.footer.is_weak])
@@ -249,7 +251,7 @@ class Evaluation:
     def rows(self, shard: Shard) -> Rows:
         """Measures a shard by itself. The model's fast version is this run's, whichever run came before."""
         begun = time.perf_counter()
-        self.loader.make_fast(self.job, self.options.speed, self.width.value, self.watcher.note)
+        self.width.recovering(self._make_fast, self.watcher.note)
         measured = self._measured(self._setting(), shard)
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
@@ -295,17 +297,20 @@ class Evaluation:
             with self._saving(shard, width):
                 return measure(setting, shard, width=width)
 
-        measured = self.width.recovering(work, self.watcher.note)
+        measured = self.width.recovering(work, self.watcher.note, lambda: drop_recordings(self.job.model))
         fast = fast_version_of(setting.model)
         if isinstance(fast, FastModel) and (count := fast.overflows()):
             why = f"{count} values left the range of float16"
             self.watcher.note(f"gradients go on in float32: {why}")
             self.loader.fast.refuse(self.job, why)  # float32 from here on
-            self.loader.make_fast(self.job, self.options.speed, self.width.value, self.watcher.note)
+            self._make_fast(self.width.value)
             measured = self.width.recovering(work, self.watcher.note)
         elif isinstance(fast, FastModel):
-            self.loader.fast.note_compiled(self.job, fast)
+            self.loader.fast.note_changes(self.job, fast, self.watcher.note)
         return measured
+
+    def _make_fast(self, width: int) -> None:
+        self.loader.make_fast(self.job, self.options.speed, width, self.watcher.note)
 
     @contextlib.contextmanager
     def _saving(self, shard: Shard, width: int) -> Iterator[None]:

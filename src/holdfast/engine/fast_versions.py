@@ -13,7 +13,7 @@ from torch import Tensor
 
 from holdfast.attacks.asked_model import ExactModel
 from holdfast.attacks.attack import Attack
-from holdfast.attacks.replay import HOST_BOUND
+from holdfast.attacks.replay import HOST_BOUND, replays_of
 from holdfast.core.refs import Ref
 from holdfast.core.types import Batch
 from holdfast.engine.precision import (
@@ -52,11 +52,12 @@ class FastVersions:
         self.device = device
         self.made: dict[tuple[object, ...], Version] = {}
         self.exact_models: dict[tuple[object, ...], Padded] = {}
-        self.references: dict[tuple[object, ...], References] = {}
+        self.references: dict[tuple[object, ...], tuple[References, bool]] = {}  # and whether of all parts
         self.trials: dict[tuple[object, ...], list[Trial]] = {}
         self.paces: dict[tuple[object, ...], float] = {}
         self.batches: dict[tuple[object, ...], Batch] = {}
         self.refused: dict[tuple[object, ...], str] = {}
+        self.told: set[str] = set()  # what was reported
 
     def version(
         self, job: Job, speed: Speed, width: int, ahead: int, report: Callable[[str], None]
@@ -66,11 +67,20 @@ class FastVersions:
         job.notes["gradients"] = f"{words}; every success confirmed in float32" if fast is not None else words
         return fast
 
-    def note_compiled(self, job: Job, fast: FastModel) -> None:
-        """Says so in the job's notes where its fast version took a compiled copy over while the job ran."""
+    def note_changes(self, job: Job, fast: FastModel, report: Callable[[str], None]) -> None:
+        """Says in the job's notes that its fast version took a compiled copy over while the job ran, or why not."""
         before, note = fast.words.removesuffix(COMPILED), job.notes["gradients"]
         if fast.words not in note:
-            job.notes["gradients"] = note.replace(before, fast.words, 1)
+            note = note.replace(before, fast.words, 1)
+        replays = replays_of(fast)
+        refused = [] if replays is None else [f"steps not recorded: {why}" for why in replays.refused]
+        for why in dict.fromkeys([*fast.notes, *refused]):
+            if why not in note:
+                note += f"; {why}"
+                if why not in self.told:
+                    self.told.add(why)
+                    report(why)
+        job.notes["gradients"] = note
 
     def refuse(self, job: Job, why: str) -> None:
         self.refused[_model_key(job)] = f"float32: {why}"
@@ -109,8 +119,9 @@ class FastVersions:
         if bound < self._worth(job):
             return bound
         if self.device.type == "cuda" and is_worth_compiling(bound / USUAL_RATIO):
-            prepare()
-        first = [self._first_reference(job, ref, change, width).unbroken for ref, change in _attacks(job)]
+            prepare(self.device)
+        # of an attack's first part alone: a fraction of the cost, and enough to see that a job is short
+        first = [self._reference(job, ref, change, width, first=True).unbroken for ref, change in _attacks(job)]
         if (upper := bound * max(first, default=1.0)) < self._worth(job):
             return upper
         unbroken = [self._reference(job, ref, change, width).unbroken for ref, change in _attacks(job)]
@@ -144,19 +155,14 @@ class FastVersions:
                 self.refuse(job, f"{overflows} values of a trial left the range of float16")
         return self.trials[key]
 
-    def _reference(self, job: Job, ref: Ref, change: Attack, width: int) -> References:
-        return self._run_reference(job, ref, change, width, parts=None)
-
-    def _first_reference(self, job: Job, ref: Ref, change: Attack, width: int) -> References:
-        """Of the attack's first part alone: a fraction of the cost, and enough to see that a job is short."""
-        return self._run_reference(job, ref, change, width, parts=1)
-
-    def _run_reference(self, job: Job, ref: Ref, change: Attack, width: int, *, parts: int | None) -> References:
-        key = (_model_key(job), job.run.data, ref.key, parts)
-        if key not in self.references:
-            exact = ExactModel(job.model, self._exact(job))
-            self.references[key] = references(exact, change, self._trial_batch(job), width, parts=parts)
-        return self.references[key]
+    def _reference(self, job: Job, ref: Ref, change: Attack, width: int, *, first: bool = False) -> References:
+        key = (_model_key(job), job.run.data, ref.key)
+        known, whole = self.references.get(key, (None, False))
+        if known is None or not (whole or first):
+            exact, parts = ExactModel(job.model, self._exact(job)), 1 if first else None
+            known = references(exact, change, self._trial_batch(job), width, parts=parts, known=known)
+            self.references[key] = known, not first
+        return known
 
     def _exact(self, job: Job) -> Padded:
         """The model itself, in few lengths."""
@@ -167,6 +173,8 @@ class FastVersions:
 
     def _made(self, job: Job, speed: Speed, width: int, report: Callable[[str], None]) -> Version:
         key = (_model_key(job), width, speed)
+        if not len(self._trial_batch(job)):
+            return None, "float32: none of the first images could be read to try a faster version on"
         if key not in self.made:
             assert isinstance(job.model, TorchClassifier)
             notes: list[str] = []

@@ -8,7 +8,7 @@ bytes where there are few. Rows of other files are another run's.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 from holdfast.core.types import Dataset, bytes_of_file
@@ -86,9 +86,14 @@ class Contents:
 
     def _name(self, dataset: Dataset, ref: str, contents: FileContents) -> str:
         base = dataset.card.fingerprint
-        known = [] if self.store is None else list(_known(self.store.footers().values(), ref, base))
+        if self.store is None:
+            return base
+        same = [
+            one for one in self.store.footers().values() if (one.dataset, one.data.rpartition("~")[2]) == (ref, base)
+        ]
+        known = [(footer, then) for footer in same if (then := FileContents.read(footer.facts.get(FACT, "")))]
         for footer, then in known:
-            if self.store is None or _is_same(dataset, contents, then, footer, self.store):
+            if _is_same(dataset, contents, then, footer, self.store):
                 return footer.data
         if not known:
             return base
@@ -97,14 +102,6 @@ class Contents:
             "they are measured as another run, and those rows stay"
         )
         return f"{contents.name}~{base}"
-
-
-def _known(footers: Iterable[Footer], ref: str, base: str) -> Iterator[tuple[Footer, FileContents]]:
-    for footer in footers:
-        if footer.dataset == ref and footer.data.rpartition("~")[2] == base:
-            then = FileContents.read(footer.facts.get(FACT, ""))
-            if then is not None:
-                yield footer, then
 
 
 def _is_same(dataset: Dataset, now: FileContents, then: FileContents, footer: Footer, store: Store) -> bool:

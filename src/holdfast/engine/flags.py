@@ -11,6 +11,8 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from scipy.special import bdtrc
+
 from holdfast.core.refs import Ref, Scenario
 from holdfast.core.registry import registry
 from holdfast.core.rounding import percent
@@ -29,15 +31,7 @@ NESTED = ("attack", "attacks")  # parameters that name other attacks
 
 def exceeds(count: int, total: int, share: float) -> bool:
     """Whether so many of `total` are too many for a binomial share of at most `share`, at the level `FALSE_ALARM`."""
-    if not total or count <= share * total:
-        return False
-    tail = sum(math.exp(_log_chance(k, total, share)) for k in range(count, total + 1))
-    return tail <= FALSE_ALARM
-
-
-def _log_chance(k: int, total: int, share: float) -> float:
-    ways = math.lgamma(total + 1) - math.lgamma(k + 1) - math.lgamma(total - k + 1)
-    return ways + k * math.log(share) + (total - k) * math.log1p(-share)
+    return count > share * total and bool(bdtrc(count - 1, total, share) <= FALSE_ALARM)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,7 @@ from holdfast.core.refs import Ref, Scenario
 from holdfast.core.registry import registry
 from holdfast.engine.device import Width, full_precision, pick_device
 from holdfast.engine.jobs import Job, ModelLoader, RunOptions
-from holdfast.engine.measure import Measured, measure
-from holdfast.engine.shards import Shard
+from holdfast.engine.measure import Measured
 from holdfast.store import Rows, Store
 from holdfast.store.files import NoRoom
 from holdfast.store.footer import Footer
@@ -52,8 +51,8 @@ def add_pictures(store: Store, job: Job, rows: Rows, device: torch.device, width
         return
     worst = most_wrong(rows, count, right_before=right_undisturbed(store, rows) if rows.footer.changes else None)
     if worst:
-        measured = measured_samples(job, worst, device, width.value)
-        store.add_pictures(job.run.key, _pictures(worst, measured), rows=rows.footer.digest)
+        pictures = _pictures(worst, job.measured(worst, device, width.value))
+        store.add_pictures(job.run.key, pictures, rows=rows.footer.digest)
 
 
 def mend_pictures(
@@ -113,18 +112,18 @@ def explain(store: Store, key: str, sample: str, *, device: str = "auto", trust:
     if sample not in rows.ids:
         raise unknown(f"sample in run {footer.key}", sample, rows.ids[:2000])
     with full_precision():
-        measured = measured_samples(job, [sample], stored.device, 1)
+        measured = job.measured([sample], stored.device, 1)
     predictions = measured.predictions()
     names = footer.classes or tuple(str(i) for i in range(footer.card.classes))
     picture = _pictures([sample], measured)[0]
-    answered = bool(np.isfinite(predictions.logits[0]).all())
-    prediction = int(predictions.logits[0].argmax()) if answered else None
+    logits = predictions.logits[0]
+    prediction = int(logits.argmax()) if np.isfinite(logits).all() else None
     as_then = rows.predictions[rows.ids.index(sample)]
     return Explained(
         id=sample,
         label=_name(names, int(predictions.labels[0])) if rows.has_labels else None,
         prediction=None if prediction is None else _name(names, prediction),
-        logits=tuple(float(value) for value in predictions.logits[0]),
+        logits=tuple(map(float, logits)),
         classes=names,
         size=None if np.isnan(predictions.sizes[0]) else float(predictions.sizes[0]),
         reason=predictions.reasons[0],
@@ -187,13 +186,6 @@ def png(image: Tensor) -> bytes:
     buffer = io.BytesIO()
     Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels[:, :, :3]).save(buffer, "PNG")
     return buffer.getvalue()
-
-
-def measured_samples(job: Job, ids: Sequence[str], device: torch.device, width: int) -> Measured:
-    """Some samples of a job measured by themselves."""
-    position = {name: i for i, name in enumerate(job.dataset.ids)}
-    index = np.array([position[name] for name in ids], dtype=np.int64)
-    return measure(job.setting(device), Shard(index, job.dataset.images(index.tolist())), width=width)
 
 
 def _pictures(ids: Sequence[str], measured: Measured) -> list[Picture]:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +15,8 @@ from numpy.typing import NDArray
 from holdfast.core.errors import Misuse, NoLabels
 from holdfast.core.labels import NO_LABEL, no_labels
 from holdfast.engine.device import Width, full_precision
-from holdfast.engine.gallery import StoredJob, measured_samples, png, stored_job
+from holdfast.engine.gallery import StoredJob, png, stored_job
+from holdfast.engine.measure import final_logits
 from holdfast.store import Store
 
 SHARD = 256  # samples made again at once
@@ -68,15 +70,14 @@ class RunImages:
         return self.classes[int(number)] if int(number) < len(self.classes) else str(int(number))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Part:
+class _Part(NamedTuple):
     """Some samples made again."""
 
     labels: NDArray[np.int64]
     predictions: NDArray[np.float64]
     before: NDArray[np.float32]
     after: NDArray[np.float32]
-    right_when_rounded: int
+    right_when_rounded: NDArray[np.bool_]
 
 
 def run_images(
@@ -114,34 +115,31 @@ def run_images(
     width = Width.for_model(stored.job.model, stored.job.dataset.card, stored.device)
     with full_precision():
         parts = [_part(stored, ids[start : start + SHARD], width) for start in range(0, len(ids), SHARD)]
-    predictions, then = np.concatenate([part.predictions for part in parts]), rows.predictions[kept]
+    whole, then = _Part(*map(np.concatenate, zip(*parts, strict=True))), rows.predictions[kept]
     return RunImages(
         footer.key,
         footer.model,
         footer.scenario,
         tuple(ids),
-        np.concatenate([part.labels for part in parts]),
-        predictions,
-        np.concatenate([part.before for part in parts]),
-        np.concatenate([part.after for part in parts]),
+        whole.labels,
+        whole.predictions,
+        whole.before,
+        whole.after,
         footer.classes or tuple(map(str, range(footer.card.classes))),
-        int(((predictions == then) | (np.isnan(predictions) & np.isnan(then))).sum()),
-        sum(part.right_when_rounded for part in parts),
+        int(((whole.predictions == then) | (np.isnan(whole.predictions) & np.isnan(then))).sum()),
+        int(whole.right_when_rounded.sum()),
     )
 
 
 def _part(stored: StoredJob, ids: list[str], width: Width) -> _Part:
     job = stored.job
-    measured = width.recovering(lambda value: measured_samples(job, ids, stored.device, value), lambda _: None)
+    measured = width.recovering(lambda value: job.measured(ids, stored.device, value), lambda _: None)
     made = measured.predictions()
     predictions = np.where(np.isfinite(made.logits).all(axis=1), made.logits.argmax(axis=1), np.nan)
     rounded = (measured.after * 255).round() / 255
-    with torch.no_grad():
-        starts = range(0, len(rounded), width.value)
-        logits = torch.cat([job.model(rounded[start : start + width.value]) for start in starts])
-    shown = logits.argmax(1).cpu().numpy()
-    right_when_rounded = int(((predictions != made.labels) & (shown == made.labels)).sum())
+    shown = final_logits(job.model, rounded, width.value).argmax(1).cpu().numpy()
     before, after = (images.float().cpu().numpy() for images in (measured.before, measured.after))
+    right_when_rounded = (predictions != made.labels) & (shown == made.labels)
     return _Part(made.labels, predictions, before, after, right_when_rounded)
 
 

@@ -18,7 +18,7 @@ from holdfast.datasets.from_python import LabelledImages, data_name, read_sample
 from holdfast.engine.jobs import read_scenarios
 from holdfast.models.classifier import is_classifier, load, wrap
 from holdfast.store import Store
-from holdfast.store.short_names import write_name
+from holdfast.store.stored_names import write_name
 
 MODEL_HINT = "give an nn.Module, a classifier, the ref of one such as `fashion-at-linf`, or {name: model, …}"
 
@@ -79,9 +79,9 @@ def models_as_given(
     return list(once.values())
 
 
-def as_classifier(model: object, *, name: str | None = None, shape: tuple[int, ...] | None = None) -> Classifier:
+def as_classifier(model: object, *, shape: tuple[int, ...]) -> Classifier:
     """The classifier itself, loaded where a text names it."""
-    made = _model(model, name, shape)
+    made = _model(model, None, shape)
     return load(made) if isinstance(made, Ref) else made
 
 
@@ -119,13 +119,12 @@ def _texts(scenarios: object) -> list[str | Scenario] | None:
     """Scenarios given as texts; None where data is given."""
     if isinstance(scenarios, str | Scenario):
         return [scenarios]
-    if isinstance(scenarios, list | tuple) and scenarios and all(isinstance(s, str | Scenario) for s in scenarios):
-        return list(scenarios)
-    if isinstance(scenarios, list | tuple) and not scenarios:
-        raise Misuse(
-            "no scenario and no images are given", hint="`fashion-mnist-2k+fog:severity=3`, or (images, labels)"
-        )
-    return None
+    if not isinstance(scenarios, list | tuple) or not all(isinstance(each, str | Scenario) for each in scenarios):
+        return None
+    if not scenarios:
+        hint = "`fashion-mnist-2k+fog:severity=3`, or (images, labels)"
+        raise Misuse("no scenario and no images are given", hint=hint)
+    return list(scenarios)
 
 
 def _endings(changes: str | Sequence[str]) -> list[str]:

@@ -39,9 +39,9 @@ from holdfast.engine.compatible import fits
 from holdfast.engine.fast_versions import FastVersions
 from holdfast.engine.file_contents import Contents
 from holdfast.engine.flags import radius_flags
-from holdfast.engine.measure import MeasureSettings
+from holdfast.engine.measure import Measured, MeasureSettings, measure
 from holdfast.engine.order import chosen_samples
-from holdfast.engine.shards import ImageCache, LogitCache, on_device
+from holdfast.engine.shards import ImageCache, LogitCache, Shard, on_device
 from holdfast.engine.trials import flags_on
 from holdfast.engine.two_step import LEAST_SAMPLES, TRIED, TwoStepScorer, two_step_scorer
 from holdfast.models import TorchClassifier, load
@@ -129,6 +129,12 @@ class Job:
         source, seed = self.run.scenario.dataset, self.run.seed
         return MeasureSettings(self.model, self.dataset, self.changes, seed, device, self.logits, source, scorer)
 
+    def measured(self, ids: Sequence[str], device: torch.device, width: int) -> Measured:
+        """Some samples measured by themselves."""
+        position = {name: i for i, name in enumerate(self.dataset.ids)}
+        index = np.array([position[name] for name in ids], dtype=np.int64)
+        return measure(self.setting(device), Shard(index, self.dataset.images(index.tolist())), width=width)
+
 
 class ModelLoader:
     """Loads each model and dataset once, checks each pair once, and keeps one model at a time."""
@@ -167,7 +173,9 @@ class ModelLoader:
 
     def model(self, options: Ref | Classifier) -> tuple[Ref, Classifier]:
         if not isinstance(options, Ref):
-            return Ref("object", options.card.name, (), 1), _placed(options, self.device)
+            if isinstance(options, torch.nn.Module):
+                options.to(self.device)
+            return Ref("object", options.card.name, (), 1), options
         if self.loaded is None or self.loaded[0] != options:
             self.loaded = None  # let go of the last one before the next takes its memory
             self.mapped.clear()
@@ -206,6 +214,8 @@ class ModelLoader:
         answers, heads = dataset.card.answers, classifier.card.classes
         classifier = self.answering(classifier, dataset)
         data, files = self.contents.of(dataset, scenario.dataset.plain)
+        changes = tuple((part, registry.build(part)) for part in scenario.changes)
+        sources = [getattr(change, "source_in_key", "") for _, change in changes]
         run = Run(
             model=ref,
             scenario=scenario,
@@ -216,11 +226,9 @@ class ModelLoader:
             data=data,
             answers=getattr(classifier, "label_map", ""),
             logits=options.logits if classifier.card.classes > ALL_LOGITS else "",
+            sources="; ".join(filter(None, sources)),
         )
         run, probe = self._behaving(run, classifier, dataset)
-        changes = tuple((part, registry.build(part)) for part in scenario.changes)
-        sources = [getattr(change, "source_in_key", "") for _, change in changes]
-        run = replace(run, sources="; ".join(filter(None, sources)))
         for _, change in changes:
             if isinstance(change, Attack):
                 change.refuse(classifier.card)
@@ -265,11 +273,8 @@ class ModelLoader:
         key = (str(id(model)), run.weights, run.data, run.scenario.dataset.key, run.answers)
         if key not in self.behaviours:
             probe = behaviour_probe(model, probe_images(dataset, self.device))
-            known = (
-                []
-                if self.store is None
-                else known_behaviours(self.store.footers().values(), run.model.full, run.weights, run.data, run.answers)
-            )
+            footers = () if self.store is None else self.store.footers().values()
+            known = known_behaviours(footers, run.model.full, run.weights, run.data, run.answers)
             name = matching_behaviour(probe, known)
             if name is None and known:
                 self.note(
@@ -326,12 +331,6 @@ def _refuse_without_labels(scenario: Scenario, options: RunOptions) -> None:
         )
 
 
-def _placed(model: Classifier, device: torch.device) -> Classifier:
-    if isinstance(model, torch.nn.Module):
-        model.to(device)
-    return model
-
-
 def read_models(models: Sequence[str | Ref | Classifier]) -> list[Ref | Classifier]:
     """Refs of the models named, as given, each once."""
     bound = [registry.bind("model", model) if isinstance(model, str) else model for model in models]
@@ -382,13 +381,8 @@ def resized_side(model: ModelCard, dataset: DatasetCard) -> int | None:
 
 def command(run: Run) -> str:
     """The one command that makes these rows again."""
+    precision = None if run.precision is None else number_text(run.precision)
+    choices = {"seed": run.seed or None, "samples": run.samples, "precision": precision, "logits": run.logits or None}
     words = ["holdfast", "evaluate", run.model.plain, "--scenario", run.scenario.plain]
-    if run.seed:
-        words += ["--seed", str(run.seed)]
-    if run.samples is not None:
-        words += ["--samples", str(run.samples)]
-    if run.precision is not None:
-        words += ["--precision", number_text(run.precision)]
-    if run.logits:
-        words += ["--logits", run.logits]
+    words += [word for name, value in choices.items() if value is not None for word in (f"--{name}", str(value))]
     return shlex.join(words)

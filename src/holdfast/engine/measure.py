@@ -14,7 +14,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.noise import Noise
 from holdfast.core.refs import Ref
 from holdfast.core.types import Batch, Change, Changed, Classifier, Dataset
-from holdfast.engine.shards import ImagesKey, LogitCache, Shard, images_key, on_device, out_of_range
+from holdfast.engine.shards import ImagesKey, LogitCache, Shard, on_device, out_of_range
 from holdfast.engine.two_step import TwoStepScorer
 from holdfast.store.rows import Predictions
 
@@ -35,8 +35,8 @@ class MeasureSettings:
     def key(self, changes: int) -> ImagesKey:
         """Names the images after the first so many changes."""
         assert self.source is not None, "logits are cached by the dataset's ref"
-        refs = [ref for ref, _ in self.changes[:changes]]
-        return images_key(self.source, refs, self.dataset.card.fingerprint, self.seed)
+        refs = [self.source, *(ref for ref, _ in self.changes[:changes])]
+        return (self.dataset.card.fingerprint, self.seed, *(ref.key for ref in refs))
 
 
 @dataclass(frozen=True, slots=True)

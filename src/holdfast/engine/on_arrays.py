@@ -22,7 +22,7 @@ from holdfast.core.types import Batch, Change, Changed, Classifier, DatasetCard,
 from holdfast.core.values import shortened
 from holdfast.datasets.from_python import as_floats, class_numbers, image_array
 from holdfast.datasets.in_memory import Pixels, numbered
-from holdfast.engine.behaviour import refuse_without_gradients
+from holdfast.engine.behaviour import gives_gradients, refuse_without_gradients
 from holdfast.engine.compatible import fits
 from holdfast.engine.device import Width, full_precision
 from holdfast.engine.inputs import as_classifier
@@ -77,9 +77,10 @@ def attack(
     """
     bound, options = _bound("attack", ref), RunOptions(seed, batch_size=batch_size)
     given, images = image_array(images), _one_array(images)
-    classifier = _classifier(model, given.pixels.shape[1:])
+    made, shape = as_classifier(model, shape=given.pixels.shape[1:]), given.pixels.shape[1:]
+    classifier = made if isinstance(made, TorchClassifier) else prepared(made)
     device = device_of(classifier) or torch.device("cpu")
-    card = _card(given.pixels)
+    card = DatasetCard(name="arrays", classes=(), channels=shape[0], size=(shape[1], shape[2]), fingerprint="")
     fits(classifier.card, card, no_labels(1))
     numbers = class_numbers(labels, len(given.pixels))
     if len(numbers) and numbers.max() >= classifier.card.classes:
@@ -92,7 +93,7 @@ def attack(
     with full_precision(), borrowed([classifier]):
         change: Change = registry.build(bound)
         if len(pixels):
-            refuse_without_gradients(classifier, pixels[:1], [(bound, change)])
+            refuse_without_gradients(classifier, [(bound, change)], lambda: gives_gradients(classifier, pixels[:1]))
         width = Width(options.batch_size) if options.batch_size else Width.for_model(classifier, card, device)
         try:
             result = width.recovering(
@@ -162,11 +163,6 @@ def _changed(model: Classifier, ref: Ref, batch: Batch, seed: int, width: int) -
     return change(model, batch, noise, width=width)
 
 
-def _classifier(model: nn.Module | Classifier | str, shape: tuple[int, ...]) -> TorchClassifier:
-    made = as_classifier(model, shape=shape)
-    return made if isinstance(made, TorchClassifier) else prepared(made)
-
-
 def _tensor(pixels: Pixels, images: object) -> Tensor:
     """Images as float32 in [0, 1], on the device where they came from."""
     made = torch.from_numpy(np.ascontiguousarray(as_floats(pixels)))
@@ -185,12 +181,6 @@ def _one_array(images: Array) -> Array:
     if isinstance(images, list | tuple) and all(isinstance(each, Tensor) for each in images):
         return torch.stack(tuple(images))
     return images
-
-
-def _card(pixels: Pixels) -> DatasetCard:
-    return DatasetCard(
-        name="arrays", classes=(), channels=pixels.shape[1], size=(pixels.shape[2], pixels.shape[3]), fingerprint=""
-    )
 
 
 def _ids(ids: Sequence[str] | None, count: int) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ the others will take.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
@@ -24,13 +25,21 @@ def stratified_order(ids: Sequence[str], labels: NDArray[np.int64]) -> NDArray[n
     It depends on ids and labels alone, so every model and scenario sees the same samples, and a larger choice contains
     the smaller one.
     """
+    return _stratified_order(tuple(ids), np.asarray(labels).tobytes(), np.asarray(labels).dtype)
+
+
+@functools.lru_cache(maxsize=4)  # every run on a dataset asks for it, some several times
+def _stratified_order(ids: tuple[str, ...], content: bytes, kind: np.dtype[np.int64]) -> NDArray[np.int64]:
+    labels = np.frombuffer(content, dtype=kind)
     hashes = np.array([_keyed(name) for name in ids], dtype=np.uint64)
     rank_in_class = np.empty(len(ids), dtype=np.float64)
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)
         members = members[np.argsort(hashes[members], kind="stable")]
         rank_in_class[members] = (np.arange(len(members)) + 0.5) / len(members)
-    return np.lexsort((hashes, rank_in_class))
+    order = np.lexsort((hashes, rank_in_class))
+    order.setflags(write=False)
+    return order
 
 
 def chosen_samples(ids: Sequence[str], labels: NDArray[np.int64], samples: int | None) -> NDArray[np.int64]:

@@ -9,11 +9,15 @@ from dataclasses import dataclass, replace
 from holdfast.core.errors import HoldfastError
 from holdfast.core.intervals import wilson
 from holdfast.core.types import Score
-from holdfast.engine.pieces import standing
 from holdfast.engine.watch import standing_text
 from holdfast.store import Footer, Rows
 
 HEADINGS = ("model", "scenario", "right", "n", "failed", "flags")
+
+
+def standing(rows: Rows) -> Score | None:
+    """The share of right answers; None where there are no labels."""
+    return wilson(int(rows.correct.sum()), len(rows)) if rows.has_labels else None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -71,13 +75,11 @@ class Outcome:
 
     def record(self) -> dict[str, object]:
         """Flat and plain, for data frames and JSON; shares are fractions."""
+        score = None if self.rows is None else standing(self.rows)
+        share, low, high = (None, None, None) if score is None else (score.value, score.low, score.high)
+        n, error = (0, str(self.error)) if self.rows is None else (len(self.rows), None)
         names = {"model": self.model, "scenario": self.scenario}
-        if self.rows is None:
-            return names | {"accuracy": None, "low": None, "high": None, "n": 0, "error": str(self.error)}
-        score = standing(self.rows)
-        if score is None:
-            return names | {"accuracy": None, "low": None, "high": None, "n": len(self.rows), "error": None}
-        return names | {"accuracy": score.value, "low": score.low, "high": score.high, "n": score.n, "error": None}
+        return names | {"accuracy": share, "low": low, "high": high, "n": n, "error": error}
 
 
 class OutcomeList(list[Outcome]):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -34,7 +35,6 @@ from holdfast.store.rows import ALL_LOGITS, EVERY
 
 TRIAL = 32  # samples in a trial
 REPEATS = 2
-RunKey = tuple[str, str, tuple[int, ...], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def recorded_plan(
     not looked at. A pace is that of the model's finished runs on this device, None where it has none.
     """
     options = options or RunOptions()
-    record = StoreRecord(store, device_name(pick_device(device)))
+    record = StoreRecord(store, device_name(pick_device(device)), options)
     requested = [(str(each), ScenarioKey.of(each), scenario_cost(each)) for each in read_scenarios(scenarios)]
     planned = []
     for model in read_models(models):
@@ -118,7 +118,7 @@ def recorded_plan(
         name, full = str(model), model.full
         pace = record.paces.get(full)
         for text, scenario, cost in requested:
-            samples, done = record.progress(full, scenario, options)
+            samples, done = record.progress(full, scenario)
             left = None if samples is None else max(0, samples - done)
             seconds = 0.0 if left == 0 else None
             if left and pace is not None:
@@ -150,10 +150,11 @@ def expected(
 
 
 class StoreRecord:
-    """What a store knows of runs, by their refs. `paces` are seconds per pass and sample, by model."""
+    """What a store knows of runs with these options, by their refs. `paces`: seconds per pass and sample, by model."""
 
-    def __init__(self, store: Store, device: str) -> None:
-        self.runs: dict[RunKey, list[StoredRun]] = defaultdict(list)
+    def __init__(self, store: Store, device: str, options: RunOptions) -> None:
+        self.options = options
+        self.runs: dict[tuple[str, str, tuple[int, ...]], list[StoredRun]] = defaultdict(list)
         self.populations: dict[str, int] = {}
         spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])  # passes, seconds
         for footer in store.footers().values():
@@ -166,15 +167,14 @@ class StoreRecord:
                 self._add(parts[0].footer, len({name for rows in parts for name in rows.ids}), is_done=False)
         self.paces = {model: seconds / count for model, (count, seconds) in spent.items() if count and seconds}
 
-    def progress(self, model: str, scenario: ScenarioKey, options: RunOptions) -> tuple[int | None, int]:
-        """Samples options, and how many of them are there."""
-        known = self.runs.get((model, scenario.full, scenario.versions, options.seed))
-        there = self.populations.get(scenario.dataset)
-        samples = options.samples if there is None else min(there, options.samples or there)
-        known = [each for each in known or () if each.has_logits or not options.logits]
+    def progress(self, model: str, scenario: ScenarioKey) -> tuple[int | None, int]:
+        """Samples asked for, and how many of them are there."""
+        there, asked = self.populations.get(scenario.dataset), self.options.samples
+        samples = asked if there is None else min(there, asked or there)
+        known = self.runs.get((model, scenario.full, scenario.versions))
         if not known:
             return samples, 0
-        selection = (None if samples == there else samples, options.precision)
+        selection = (None if samples == there else samples, self.options.precision)
         same = [each for each in known if each.is_done and each.selection == selection]
         if same:
             return same[0].n, same[0].n
@@ -182,23 +182,20 @@ class StoreRecord:
         return samples, most if samples is None else min(samples, most)
 
     def _add(self, footer: Footer, n: int, *, is_done: bool) -> None:
-        versions = tuple(change.version for change in footer.changes)
-        self.runs[footer.model_full, footer.scenario_full, versions, footer.seed].append(
-            StoredRun(
-                *((footer.samples, footer.precision), n, is_done),
-                has_logits=footer.card.classes <= ALL_LOGITS or footer.logits == EVERY,
-            )
-        )
+        has_logits = footer.card.classes <= ALL_LOGITS or footer.logits == EVERY
+        if footer.seed == self.options.seed and (has_logits or not self.options.logits):
+            versions = tuple(change.version for change in footer.changes)
+            known = self.runs[footer.model_full, footer.scenario_full, versions]
+            known.append(StoredRun((footer.samples, footer.precision), n, is_done))
         self.populations[split(footer.scenario_full, "+")[0]] = footer.population
 
 
 class StoredRun(NamedTuple):
-    """One run that a store holds: its choice of samples, how many rows there are, and whether they have all logits."""
+    """One run that a store holds: its choice of samples, and how many rows there are."""
 
     selection: tuple[int | None, float | None]
     n: int
     is_done: bool
-    has_logits: bool = True
 
 
 class ScenarioKey(NamedTuple):
@@ -260,7 +257,7 @@ def _rendering(job: Job, device: torch.device) -> float:
     noise = Noise.of(job.run.seed, batch.ids, device)
     for ref, change in job.changes:
         if ref.kind == "corruption":
-            seconds += _timed(lambda change=change: change(job.model, batch, noise, width=len(batch)), device)
+            seconds += _timed(partial(change, job.model, batch, noise, width=len(batch)), device)
     return seconds / max(1, len(batch))
 
 
@@ -271,9 +268,8 @@ def _trial(job: Job, device: torch.device) -> Batch:
     return Batch(on_device(images.pixels, device), labels, tuple(job.dataset.ids[i] for i in index))
 
 
-def _timed(work: object, device: torch.device) -> float:
+def _timed(work: Callable[[], object], device: torch.device) -> float:
     """Seconds of one call, the better of two after a warm-up."""
-    assert callable(work)
     times = []
     for _ in range(1 + REPEATS):
         begun = time.perf_counter()

@@ -156,8 +156,21 @@ class References:
         return self.right * min((part.unbroken for part in self.parts), default=1.0)
 
 
-def references(model: Classifier, attack: Attack, batch: Batch, width: int, *, parts: int | None = None) -> References:
-    """The parts of the attack, all or the first so many, run in float32 on samples that are right at the start."""
+def references(
+    model: Classifier,
+    attack: Attack,
+    batch: Batch,
+    width: int,
+    *,
+    parts: int | None = None,
+    known: References | None = None,
+) -> References:
+    """The parts of the attack, all or the first so many, run in float32 on samples that are right at the start.
+
+    `known`: the first of them, where these were run before.
+    """
+    if not len(batch):
+        return References((), 0.0)
     start = _margins(model, batch, width)
     right = (start < 0).nonzero().squeeze(1)
     share = len(right) / len(start)
@@ -165,7 +178,8 @@ def references(model: Classifier, attack: Attack, batch: Batch, width: int, *, p
     # without a radius nothing is confirmed, so the model itself is asked throughout
     short = [(part, radius) for part, radius in dict.fromkeys(short_parts(attack)) if math.isfinite(radius)]
     run = short[:parts] if len(right) else []
-    return References(tuple(_reference(model, *part, batch, start, width) for part in run), share)
+    before = known.parts if known is not None else ()
+    return References((*before, *(_reference(model, *part, batch, start, width) for part in run[len(before) :])), share)
 
 
 def _reference(model: Classifier, attack: Attack, radius: float, batch: Batch, start: Tensor, width: int) -> Reference:
@@ -247,7 +261,12 @@ def _gain(
 def _margins(model: Callable[[Tensor], Tensor], batch: Batch, width: int) -> Tensor:
     parts = [slice(i, i + width) for i in range(0, len(batch), width)]
     with torch.no_grad():
-        return torch.cat([margin(model(batch.images[p]), batch.labels[p], batch.labels[p]) for p in parts])
+        return torch.cat([_margin(model(batch.images[p]), batch.labels[p]) for p in parts])
+
+
+def _margin(logits: Tensor, labels: Tensor) -> Tensor:
+    """Zero where the answer is not finite, which counts as wrong."""
+    return torch.where(logits.isfinite().all(dim=1), margin(logits, labels, labels), 0.0)
 
 
 def _wait(images: Tensor) -> None:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from holdfast.core.errors import HoldfastError, NotRead
-from holdfast.core.refs import Ref
 from holdfast.core.types import Dataset, Images, bytes_of_file
 
 AHEAD = 2
@@ -76,7 +75,7 @@ def on_device(pixels: Tensor, device: torch.device) -> Tensor:
     order, on which a network's own `view` fails.
     """
     moved = pixels.to(device, non_blocking=True)
-    images = moved.to(torch.float32) / 255.0 if moved.dtype == torch.uint8 else moved.to(torch.float32)
+    images = moved.to(torch.float32).div_(255.0) if moved.dtype == torch.uint8 else moved.to(torch.float32)
     return images.contiguous().flatten().view(images.shape)
 
 
@@ -167,8 +166,3 @@ class LogitCache:
     def forget(self) -> None:
         self.kept.clear()
         self.held = 0
-
-
-def images_key(dataset: Ref, changes: Sequence[Ref], data: str, seed: int) -> ImagesKey:
-    """What decides which images a model sees."""
-    return (dataset.key, data, seed, *(part.key for part in changes))

@@ -1,17 +1,21 @@
-"""The rows that a store has of a job, also under keys of older versions."""
+"""The rows that a store has of a job, also under keys of older versions, and the pieces that a run's are made of."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from holdfast.core.errors import NotRead
+from holdfast.core.types import Flag
 from holdfast.engine.jobs import Job
 from holdfast.store import Rows, Store
 from holdfast.store.rows import ALL_LOGITS, EVERY
 
 DRAWN = "-drawn frost"  # the version of runs whose first rows were made with photographs of frost
 AFTER_BFLOAT16 = "-2"  # the version of runs whose first rows were made in bfloat16
+UNDECODED = re.compile(r" (cannot be read|is no longer|has pixels of)")  # reasons that a file itself gives
 
 
 class JobRows(NamedTuple):
@@ -54,3 +58,40 @@ def find_rows(job: Job, store: Store, note: Callable[[str], None]) -> JobRows:
 def _is_photographed(rows: Rows) -> bool:
     """Whether rows of old, whose key does not name the source of frost, were made with photographs."""
     return not rows.footer.sources and rows.footer.facts.get("frost", "").startswith("photographs")
+
+
+def needed(pieces: Sequence[Rows], order: Sequence[str]) -> list[Rows]:
+    """The pieces that hold a sample of the order which none before them holds: a shard measured twice counts once."""
+    left, used = set(order), []
+    for rows in pieces:
+        if not left.isdisjoint(rows.ids):
+            used.append(rows)
+            left.difference_update(rows.ids)
+    return used
+
+
+def changed_samples(job: Job, rows: Rows) -> tuple[str, ...]:
+    """Samples whose files held no image when the rows were made, and that read otherwise now."""
+    if not rows.footer.failed:
+        return ()
+    reasons = dict(zip(rows.ids, rows.table.column("reason").to_pylist(), strict=True))
+    failed = [name for name, reason in reasons.items() if reason and UNDECODED.search(reason)]
+    index = {name: i for i, name in enumerate(job.dataset.ids)}
+    try:
+        now = job.dataset.images([index[name] for name in failed]).failed if failed else {}
+    except NotRead:
+        return ()
+    return tuple(name for i, name in enumerate(failed) if now.get(i) != reasons[name])
+
+
+def failure_flags(pieces: Sequence[Rows], order: Sequence[str]) -> tuple[Flag, ...]:
+    """The flag of a run some of whose samples failed, which travels wherever its number does."""
+    reasons: dict[str, str | None] = {}
+    for rows in pieces:
+        for name, reason in zip(rows.ids, rows.table.column("reason").to_pylist(), strict=True):
+            reasons.setdefault(name, reason)
+    failed = [reason for name in order if (reason := reasons.get(name))]
+    if not failed:
+        return ()
+    text = f"{len(failed):,} of {len(order):,} samples failed and count as wrong; the first: {failed[0]}"
+    return (Flag("failed-samples", "warning", text),)

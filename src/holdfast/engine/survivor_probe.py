@@ -12,7 +12,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,8 +26,7 @@ from holdfast.core.registry import registry
 from holdfast.core.types import Batch
 from holdfast.engine.device import is_out_of_memory
 from holdfast.engine.jobs import Job
-from holdfast.engine.measure import MeasureSettings, measure
-from holdfast.engine.shards import Shard
+from holdfast.engine.measure import final_logits
 from holdfast.models.gradient_probes import PASSES_TO_COMPARE, rises_as_gradients_say
 from holdfast.store import Rows
 
@@ -65,18 +63,15 @@ def probed(
     planned = len(order) * (attack.cost.forwards + attack.cost.backwards)
     queries = max(LEAST_QUERIES, min(QUERIES, int(SHARE * planned / len(chosen))))
     try:
-        return _looked(_Look(job, chosen, device, width), reach_of(attack), queries)
+        look, reach = _Look(job, chosen, device, width), reach_of(attack)
+        tallies = look.unbounded()
+        if reach is not None:
+            tallies |= look.clean() | look.queries(reach, queries)
+        return tallies | {"probe: passes": look.passes}
     except Exception as error:
         if is_out_of_memory(error):
             raise
         return {"probe: failed": 1}
-
-
-def _looked(look: _Look, reach: Reach | None, queries: int) -> dict[str, int]:
-    tallies = look.unbounded()
-    if reach is not None:
-        tallies |= look.clean() | look.queries(reach, queries)
-    return tallies | {"probe: passes": look.passes}
 
 
 def reach_of(attack: Attack) -> Reach | None:
@@ -98,10 +93,8 @@ def reach_of(attack: Attack) -> Reach | None:
 
 def _survivors(job: Job, pieces: Sequence[Rows], order: Sequence[str]) -> list[str]:
     """Some samples that were right after the attack: those whose keys come first."""
-    answers: dict[str, bool] = {}
-    for rows in pieces:
-        for name, good in zip(rows.ids, rows.correct.tolist(), strict=True):
-            answers.setdefault(name, good)
+    inverse = reversed(pieces)  # the first piece that holds a sample counts
+    answers = {name: good for rows in inverse for name, good in zip(rows.ids, rows.correct.tolist(), strict=True)}
     right = [name for name in order if answers.get(name, False)]
     if not right:
         return []
@@ -113,10 +106,7 @@ class _Look:
     """Some survivors, as the attack met them."""
 
     def __init__(self, job: Job, chosen: list[str], device: torch.device, width: int) -> None:
-        positions = {name: i for i, name in enumerate(job.dataset.ids)}
-        index = np.array([positions[name] for name in chosen], dtype=np.int64)
-        setting: MeasureSettings = replace(job.setting(device), changes=job.changes[:-1], logit_cache=None)
-        before = measure(setting, Shard(index, job.dataset.images(index.tolist())), width=width)
+        before = replace(job, changes=job.changes[:-1], logits=None).measured(chosen, device, width)
         self.model, self.width = job.model, width
         labels = torch.from_numpy(before.labels).to(device)
         self.batch = Batch(before.after, labels, tuple(chosen))
@@ -155,15 +145,13 @@ class _Look:
         """Who is broken by a short search inside the radius, and not by strong gradient attacks inside it."""
         everyone = torch.arange(len(self.batch))
         radius = f"radius={reach.radius!r}"
-        by_queries = self._broken(f"square-{reach.norm}:{radius},queries={queries},rescale=true", everyone)
+        _, by_queries = self._attacked(f"square-{reach.norm}:{radius},queries={queries},rescale=true", everyone)
         alone = everyone[(by_queries & ~self.wrong).cpu()]
         for ref in STRONG:
             if len(alone):
-                alone = alone[~self._broken(f"{ref.format(norm=reach.norm)},{radius}", alone).cpu()]
+                _, broken = self._attacked(f"{ref.format(norm=reach.norm)},{radius}", alone)
+                alone = alone[~broken.cpu()]
         return {"probe: survivors asked": len(everyone), "probe: broken by queries alone": len(alone)}
-
-    def _broken(self, ref: str, rows: Tensor) -> Tensor:
-        return self._attacked(ref, rows)[1]
 
     def _attacked(self, ref: str, rows: Tensor) -> tuple[Tensor, Tensor]:
         """What an attack makes of these samples, and who is wrong on that, scored as a run scores it."""
@@ -172,7 +160,4 @@ class _Look:
         attack: Attack = registry.build(registry.bind("attack", ref))
         result = attack(self.model, part, self.noise.take(rows).scope(ref), width=self.width)
         self.passes += int(result.forwards.sum() + result.backwards.sum()) + len(part)
-        with torch.no_grad():
-            each = parts_of(torch.arange(len(part), device=rows.device), self.width)
-            wrong = [is_wrong(self.model(result.images[some]), part.labels[some]) for some in each]
-        return result.images, torch.cat(wrong)
+        return result.images, is_wrong(final_logits(self.model, result.images, self.width), part.labels)

@@ -9,14 +9,14 @@ images, so a run that was killed and goes on has the rows of an undisturbed one.
 
 from __future__ import annotations
 
-import contextlib
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
 from holdfast.core.types import Classifier
+from holdfast.engine.device import tf32
 from holdfast.models.lengths import padded
 
 LEAST_SAMPLES = 512  # a run of fewer is over before the quick pass has paid for its trial
@@ -24,7 +24,7 @@ TRIED = 128  # images at the beginning of a run that are scored both ways
 ALWAYS = 16  # samples of a shard that are scored twice whatever their lead
 SAFETY = 4.0  # times the largest error seen so far
 MOST_TWICE = 0.5  # of the samples: above, the quick pass only costs time
-TOGETHER = 128  # samples scored again at once: batches of one length, since each new one costs time
+TOGETHER = 128  # samples scored again at once, at most: batches of one length, since each new one costs time
 
 
 class TwoStepScorer:
@@ -39,7 +39,8 @@ class TwoStepScorer:
         with torch.no_grad():
             logits = quick(images).float()
             assert logits.shape == (len(images), model.card.classes), f"no logits: {tuple(logits.shape)}"
-            self.error = self._score_in_float32(images, logits, torch.arange(len(images), device=images.device), 0.0)
+            everyone = torch.arange(len(images), device=images.device)
+            self.error = self._score_in_float32(images, logits, everyone, 0.0, TOGETHER)
             self.share_close = float(is_close(logits, self.error).float().mean())
 
     @property
@@ -57,15 +58,15 @@ class TwoStepScorer:
             chosen = is_close(logits, error)
             chosen[:ALWAYS] = True
             while len(rows := (chosen & ~twice).nonzero().squeeze(1)):
-                error = self._score_in_float32(images, logits, rows, error)
+                error = self._score_in_float32(images, logits, rows, error, min(TOGETHER, width))
                 twice[rows] = True
                 chosen = is_close(logits, error)  # a larger error was seen, and others are close by it
         return logits, twice
 
-    def _score_in_float32(self, images: Tensor, logits: Tensor, rows: Tensor, error: float) -> float:
-        """Puts float32's logits in these rows; gives the largest error seen."""
-        for part in rows.split(TOGETHER):  # type: ignore[no-untyped-call]
-            exact = self.model(padded(images[part], TOGETHER))[: len(part)].float()
+    def _score_in_float32(self, images: Tensor, logits: Tensor, rows: Tensor, error: float, length: int) -> float:
+        """Puts float32's logits in these rows, in batches of one length; gives the largest error seen."""
+        for part in rows.split(length):  # type: ignore[no-untyped-call]
+            exact = self.model(padded(images[part], length))[: len(part)].float()
             off = logits[part] - exact
             spread = (off.amax(dim=1) - off.amin(dim=1)).nan_to_num(0.0, posinf=0.0, neginf=0.0)
             error = max(error, float(spread.max()))
@@ -101,16 +102,3 @@ def in_tf32(net: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
             return net(images.contiguous(memory_format=torch.channels_last))
 
     return logits
-
-
-@contextlib.contextmanager
-def tf32() -> Iterator[None]:
-    """Products of float32 matrices in TF32, in convolutions and elsewhere."""
-    before = torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
-    torch.backends.cudnn.allow_tf32 = True
-    torch.set_float32_matmul_precision("high")
-    try:
-        yield
-    finally:
-        torch.backends.cudnn.allow_tf32 = before[0]
-        torch.set_float32_matmul_precision(before[1])

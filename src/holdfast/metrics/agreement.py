@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.intervals import wilson
 from holdfast.core.types import Score, without_interval
-from holdfast.metrics.agreement_adam import adam_maximum
-from holdfast.metrics.agreement_curve import STEP, Ladder, LogitPair, Maximum
+from holdfast.metrics.agreement_curve import STEP, Array, Ladder, LogitPair, Maximum
 from holdfast.metrics.agreement_intervals import agreement_of_total, intervals
 from holdfast.metrics.bootstrap_draws import RESAMPLES
 
@@ -30,6 +29,8 @@ PROBES = 50_000  # logits on which the first guess is made: of 64 samples at lea
 CLOSE = 1e-5  # of β: the error left by a Newton step this small is its square
 ITERATIONS = 200
 LARGEST = 1e150  # no β beyond: its square would overflow
+START, RATE, BATCH = 1.0, 0.1, 16  # the authors' β0, learning rate and batch
+DECAY, DECAY_SQUARED, SMALL = 0.9, 0.999, 1e-8  # Adam's own defaults, arXiv:1412.6980
 
 
 class Side(NamedTuple):
@@ -64,11 +65,7 @@ class Agreement:
 
     def record(self) -> dict[str, object]:
         """Flat and plain, for CSV and JSON. An infinite β is the text `inf`: JSON has no such number."""
-        flat = {
-            f"{name}{part}": getattr(score, field)
-            for name, score in (("pa", self.score), ("beta", self.beta), ("afr_p", self.same))
-            for part, field in (("", "value"), ("_low", "low"), ("_high", "high"))
-        }
+        flat = self.score.flat("pa") | self.beta.flat("beta") | self.same.flat("afr_p")
         return {
             **{name: None if math.isnan(x) else "inf" if x == math.inf else x for name, x in flat.items()},
             "f": self.total,
@@ -98,7 +95,7 @@ def posterior_agreement(
     if mode not in MODES:
         raise Misuse(f"a mode is {' or '.join(MODES)}, got `{mode}`")
     if mode == "adam":
-        all_maxima: tuple[Maximum, ...] = (Maximum(*adam_maximum(pair, epochs=epochs)),)
+        all_maxima: tuple[Maximum, ...] = (adam_maximum(pair, epochs=epochs),)
     else:
         all_maxima = maxima(pair)
     best = max(all_maxima, key=lambda each: each.total)
@@ -225,3 +222,43 @@ def _floats(side: ArrayLike) -> NDArray[np.floating]:
     if array.dtype.kind not in "fiub":
         raise Misuse(f"logits are numbers, got {array.dtype}")
     return array if array.dtype.kind == "f" else array.astype(np.float64)
+
+
+def adam_maximum(pair: LogitPair, *, epochs: int) -> Maximum:
+    """The best epoch of the optimiser of the posterior agreement paper, for comparison with its curves.
+
+    It stops at the first maximum it meets, and short of one far away.
+
+    Differs from the published code: F of an epoch is taken at the β with which the epoch ends, on all samples.
+    """
+    batches = [_batch(pair, start) for start in range(0, pair.n, BATCH)]
+    beta, first, second, steps = START, 0.0, 0.0, 0
+    best = Maximum(beta, pair.value(beta))
+    for _ in range(epochs):
+        for one, other in batches:
+            steps += 1
+            slope = -_slope(one, other, beta)
+            first += (1 - DECAY) * (slope - first)
+            second += (1 - DECAY_SQUARED) * (slope * slope - second)
+            size = math.sqrt(second / (1 - DECAY_SQUARED**steps)) + SMALL
+            beta = max(beta - RATE * first / (1 - DECAY**steps) / size, 0.0)
+        total = pair.value(beta)
+        if total > best.total:
+            best = Maximum(beta, total)
+    return best
+
+
+def _batch(pair: LogitPair, start: int) -> tuple[Array, Array]:
+    one, other = (np.asarray(side[start : start + BATCH], dtype=np.float64) for side in (pair.one, pair.other))
+    return one - one.max(axis=1, keepdims=True), other - other.max(axis=1, keepdims=True)
+
+
+def _slope(one: Array, other: Array, beta: float) -> float:
+    """Mean derivative of g_i over a batch."""
+    total = one + other
+    top = total.max(axis=1, keepdims=True)
+    made = 0.0
+    for logits, shift, sign in ((total, top, 1.0), (one, 0.0, -1.0), (other, 0.0, -1.0)):
+        weights = np.exp(beta * (logits - shift))
+        made += sign * float(((weights * logits).sum(axis=1) / weights.sum(axis=1)).mean())
+    return made

@@ -1,26 +1,28 @@
 """Posterior agreement and attack failure rates of rows, also as ever more of a set is attacked or shifted.
 
 AFR_T is the accuracy on the changed set, AFR_P the share of predictions that stay; both as in the posterior agreement
-paper, whose curves run over ratios 0.1 to 1 (adversarial) and 0.2 to 1 (shift).
+paper, whose curves run over ratios 0.1 to 1 (adversarial) and 0.2 to 1 (shift) of the two runs mixed: ratio 0 is the
+first run, 1 the second.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.intervals import wilson
 from holdfast.core.registry import register
 from holdfast.core.types import Score
+from holdfast.core.values import number_text
 from holdfast.metrics.accuracy import accuracy, aligned
 from holdfast.metrics.agreement import Agreement, posterior_agreement
 from holdfast.metrics.bootstrap_draws import RESAMPLES
 from holdfast.metrics.means import mean_of_values
-from holdfast.metrics.ratios import adversarial_ratio, shift_ratio
 from holdfast.store.rows import FLOAT16_MOST, Rows
 
 ADVERSARIAL_RATIOS = tuple(tenth / 10 for tenth in range(11))
@@ -49,8 +51,6 @@ class Confidence:
 
     before: Score
     after: Score
-    before_values: NDArray[np.float64]
-    after_values: NDArray[np.float64]
 
     @property
     def notices(self) -> bool:
@@ -97,9 +97,7 @@ def confidence_before_after(reference: Rows, changed: Rows, *, resamples: int = 
     right = reference.correct
     broken = right & ~changed.correct
     before, after = reference.confidence[right], changed.confidence[broken]
-    before, after = before[~np.isnan(before)], after[~np.isnan(after)]
-    first, second = (mean_of_values(some, draws=resamples) for some in (before, after))
-    return Confidence(first, second, before, after)
+    return Confidence(*(mean_of_values(some[~np.isnan(some)], draws=resamples) for some in (before, after)))
 
 
 def full_logits(rows: Rows) -> NDArray[np.float64]:
@@ -169,3 +167,62 @@ class ConfidenceWhenBroken:
     def __call__(self, rows: Rows, reference: Rows | None = None) -> Score | None:
         after = None if reference is None else confidence_before_after(reference, rows).after
         return None if after is None or not after.n else after
+
+
+def adversarial_ratio(clean: Rows, attacked: Rows, ratio: float) -> Rows:
+    """The rows of a set of which the share `ratio` is attacked: those whose perturbation is smallest.
+
+    All samples were attacked; the clean row comes back for the 1 - ratio with the largest perturbation. Of equal
+    sizes the later sample comes back first. A sample without a size (its attack failed) counts as the largest.
+    """
+    sizes = attacked.floats("size")
+    if np.isnan(sizes).all():
+        raise HoldfastError(
+            f"no row of run {attacked.footer.key} has the size of a perturbation", hint="give the rows of an attack"
+        )
+    order = np.argsort(np.where(np.isnan(sizes), np.inf, sizes), kind="stable")
+    taken = np.zeros(len(attacked), dtype=bool)
+    taken[order[: _count(ratio, len(attacked), "adversarial ratio")]] = True
+    return _mixed(clean, attacked, taken, "adversarial ratio", ratio)
+
+
+def shift_ratio(reference: Rows, shifted: Rows, ratio: float) -> Rows:
+    """The rows of a set of which the share `ratio` is shifted: the last of the reference's order.
+
+    The first 1 - ratio of the samples come from the reference, the rest from the shifted environment; nothing is
+    shuffled.
+    """
+    shifted = _paired(shifted, reference)
+    unshifted = len(reference) - _count(ratio, len(reference), "shift ratio")
+    return _mixed(reference, shifted, np.arange(len(reference)) >= unshifted, "shift ratio", ratio)
+
+
+def _count(ratio: float, n: int, what: str) -> int:
+    if not 0 <= ratio <= 1:
+        raise Misuse(f"{what} must lie in [0, 1], got {ratio}")
+    return round(ratio * n)
+
+
+def _paired(one: Rows, other: Rows) -> Rows:
+    """The rows of `one` in the order of `other`, which must be of the same samples and the same model."""
+    if (one.footer.model, one.footer.weights) != (other.footer.model, other.footer.weights):
+        raise HoldfastError(f"the rows are of two models, {other.footer.model} and {one.footer.model}")
+    if len(one) != len(other):
+        raise HoldfastError(
+            f"run {other.footer.key} has {len(other)} samples, run {one.footer.key} has {len(one)}",
+            hint="evaluate both on the same samples: same dataset and same --samples",
+        )
+    paired = aligned(one, other.ids)
+    if not np.array_equal(paired.labels, other.labels):
+        raise HoldfastError(f"runs {other.footer.key} and {one.footer.key} have other labels for the same samples")
+    return paired
+
+
+def _mixed(first: Rows, second: Rows, taken: NDArray[np.bool_], what: str, ratio: float) -> Rows:
+    """The rows of `second` where `taken`, else of `first`, in the order of `second`; each keeps the name of its run."""
+    first = _paired(first, second)
+    both = pa.concat_tables([first.table.replace_schema_metadata(), second.table.replace_schema_metadata()])
+    every = np.arange(len(second))
+    table = both.unify_dictionaries().take(np.where(taken, every + len(second), every))
+    facts = {**second.footer.facts, what: number_text(ratio), "mixed with": first.footer.key}
+    return Rows(table, replace(second.footer, facts=facts))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, cast
+from typing import Literal
 
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.registry import register
 from holdfast.core.types import Score, without_interval
 from holdfast.metrics.multi_attack import (
-    CLEAN,
     Battery,
     Competitiveness,
     competitiveness,
@@ -27,24 +26,20 @@ LOWEST = "the lowest of several attacks, chosen by the samples that measure it: 
 Ratio = Literal["average", "worst", "expected", "maximum"]
 
 
-def ratio_named(made: Competitiveness, name: str) -> Score:
+def ratio_named(made: Competitiveness, name: Ratio) -> Score:
     """One of the four ratios of a battery."""
-    return {
-        "average": made.average,
-        "worst": made.individual_worst,
-        "expected": made.expected,
-        "maximum": made.maximum,
-    }[name]
+    score: Score = getattr(made, "individual_worst" if name == "worst" else name)
+    return score
 
 
 class _CompetitivenessRatio:
     """One of the four ratios of the whole battery."""
 
     unit = "percent"
-    ratio: str
+    ratio: Ratio
 
     def of_battery(self, cells: Battery, trained: Mapping[str, float]) -> Score:  # noqa: ARG002
-        return cast(Score, getattr(competitiveness(cells), self.ratio))
+        return ratio_named(competitiveness(cells), self.ratio)
 
 
 @register("metric", "cr-ind-avg", source=SOURCE)
@@ -58,7 +53,7 @@ class AverageRatio(_CompetitivenessRatio):
 class WorstRatio(_CompetitivenessRatio):
     """Competitiveness ratio, worst case: the smallest accuracy / best known accuracy over attacks."""
 
-    ratio = "individual_worst"
+    ratio = "worst"
 
 
 @register("metric", "cr-exp", source=SOURCE)
@@ -90,7 +85,7 @@ class SingleRatio:
         if self.attack is not None:
             if self.attack not in cells.attacks:
                 raise unknown("attack of this battery", self.attack, cells.attacks)
-            cells = cells.of([entry for entry in cells.entries if entry == CLEAN or entry.attack == self.attack])
+            cells = cells.with_attack(self.attack)
         every = [ratio_named(made, self.ratio) for made in single_competitiveness(cells).values()]
         lowest = min(every, key=lambda score: score.value)
         return lowest if len(every) == 1 else without_interval(lowest.value, lowest.n, LOWEST)
@@ -166,7 +161,7 @@ class AttacksSeen:
         return without_interval(knowledge(cells.entries, trained).share, 0, "a count of the attacks, no estimate")
 
 
-def _side(made: Competitiveness | None, ratio: str, what: str) -> Score:
+def _side(made: Competitiveness | None, ratio: Ratio, what: str) -> Score:
     if made is None:
         raise HoldfastError(f"no attack of the battery is {what}")
     return ratio_named(made, ratio)

@@ -93,15 +93,12 @@ class ExpectedCalibrationError:
 
 
 @register("metric", "ece-plain", source="arXiv:1706.04599")
-class PlainCalibrationError:
+class PlainCalibrationError(ExpectedCalibrationError):
     """Mean gap between confidence and accuracy over bins of equal width, as published: chance in the bins adds to it.
 
     The interval is that of the calibration error, as `ece` has it: the value may lie at its upper end. None without
     confidences.
     """
-
-    def __init__(self, *, bins: int = BINS) -> None:
-        self.bins = bins
 
     def __call__(self, rows: Rows, reference: Rows | None = None) -> Score | None:  # noqa: ARG002
         made, plain, _ = reliability(rows, bins=self.bins)

@@ -174,11 +174,7 @@ def _few_bins(binned: _Binned) -> Path:
     """The observed gaps one after the other, those furthest beyond chance first; all at 1, growing from there on."""
     order = np.argsort(-np.abs(binned.gaps) / np.maximum(binned.errors, ROUNDING), kind="stable")
     rank = np.argsort(order, kind="stable")
-
-    def path(t: float) -> Array:
-        return np.asarray(max(1.0, t) * np.clip(t * len(rank) - rank, 0, 1) * binned.gaps)
-
-    return path
+    return lambda t: np.asarray(max(1.0, t) * np.clip(t * len(rank) - rank, 0, 1) * binned.gaps)
 
 
 def _spread(binned: _Binned) -> Path:
@@ -186,8 +182,4 @@ def _spread(binned: _Binned) -> Path:
     size = np.hypot(binned.gaps, binned.errors)
     is_chance = np.abs(binned.gaps) < z_value() * binned.errors
     side = np.where(is_chance, np.where(binned.confidence >= 0.5, -1.0, 1.0), np.sign(binned.gaps))
-
-    def path(t: float) -> Array:
-        return np.asarray(t * side * size)
-
-    return path
+    return lambda t: np.asarray(t * side * size)

@@ -1,12 +1,13 @@
-"""Catastrophic degradation: a model that loses far more under a shift than the other models do.
+"""What each shift costs over many models, and catastrophic degradation: a model that loses far more than the others do.
 
 OODRobustBench (arXiv:2310.12793, section 3.2 and Appendix E) shows such outliers under noise: one model loses 46
-points of robustness where the average is 9. An outlier is what lies beyond the whiskers of its box plots, drawn over
-the other models.
+points of robustness where the average is 9. An outlier is what lies beyond the whiskers of its box plots (Figures 2, 9
+and 10), drawn over the other models.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -88,15 +89,10 @@ class CatastrophicDegradation:
     def of_table(self, table: Table, settings: Sequence[str]) -> Mapping[str, Score]:
         *shifts, reference = settings
         outliers = catastrophes(table, reference, shifts, fence=self.fence)
-        columns = [table.column(name) for name in settings]
-        known = [bool(np.isfinite(row).all()) for row in np.stack(columns, axis=1)]
-        counts = {model: float(sum(each.model == model for each in outliers)) for model in table.models}
-        others = sum(known) - 1
-        return {
-            model: without_interval(counts[model], others, "a count of shifts")
-            for model, is_known in zip(table.models, known, strict=True)
-            if is_known
-        }
+        columns = np.stack([table.column(name) for name in settings], axis=1)
+        known = [table.models[i] for i in np.flatnonzero(np.isfinite(columns).all(axis=1))]
+        counts = Counter(each.model for each in outliers)
+        return {model: without_interval(float(counts[model]), len(known) - 1, "a count of shifts") for model in known}
 
     def notes(self, table: Table, settings: Sequence[str]) -> dict[str, str]:
         """By model, what it loses and what is usual, in words."""
@@ -105,3 +101,60 @@ class CatastrophicDegradation:
         for each in catastrophes(table, reference, shifts, fence=self.fence):
             texts_by_model.setdefault(each.model, []).append(each.flag.explanation)
         return {model: "; ".join(texts) for model, texts in texts_by_model.items()}
+
+
+class Outlier(NamedTuple):
+    """A model beyond the whiskers."""
+
+    model: str
+    loss: float
+
+
+class LossBox(NamedTuple):
+    """The losses of models under a shift: quartiles, whiskers (the furthest within 1.5 box heights), and outliers."""
+
+    shift: str
+    reference: str
+    n: int
+    mean: float
+    low: float
+    first: float
+    median: float
+    third: float
+    high: float
+    outliers: tuple[Outlier, ...]
+
+    def record(self) -> dict[str, object]:
+        """What a program reads."""
+        return self._asdict() | {"outliers": [each._asdict() for each in self.outliers]}
+
+
+def loss_box(table: Table, shift: str, reference: str) -> LossBox | None:
+    """The score under the reference minus that under the shift, over the models that have both; None without any."""
+    losses = table.column(reference) - table.column(shift)
+    known = np.flatnonzero(np.isfinite(losses))
+    if not len(known):
+        return None
+    values = losses[known]
+    first, median, third = np.quantile(values, [0.25, 0.5, 0.75])
+    fence = FENCE * (third - first)
+    inside = (values >= first - fence) & (values <= third + fence)
+    outliers = [Outlier(table.models[i], float(losses[i])) for i in known[~inside]]
+    return LossBox(
+        shift,
+        reference,
+        len(known),
+        float(values.mean()),
+        float(values[inside].min()),
+        float(first),
+        float(median),
+        float(third),
+        float(values[inside].max()),
+        tuple(sorted(outliers, key=lambda each: -each.loss)),
+    )
+
+
+def loss_boxes(table: Table, shifts: Sequence[tuple[str, str]]) -> list[LossBox]:
+    """A box for every (shift, reference) that models have."""
+    boxes = (loss_box(table, shift, reference) for shift, reference in shifts)
+    return [box for box in boxes if box is not None]

@@ -1,11 +1,13 @@
-"""Confusion: which class is taken for which, and how often."""
+"""Confusion: which class is taken for which, and into which class wrong answers fall."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betainc
 
 from holdfast.core.errors import Misuse, unknown
 from holdfast.core.intervals import wilson
@@ -16,6 +18,9 @@ from holdfast.store.rows import Rows
 
 LARGEST = "the largest of many shares, chosen by the samples that measure it: name two classes for its interval"
 FEWEST = 10  # samples of a class whose shares are worth comparing
+CHANCE = 0.01  # that any class is named though errors spread evenly
+LEAST = 0.05  # share of wrong answers below which a class is not worth naming, however sure
+TIMES = 1.5  # an even share, which the lower end of the interval must exceed
 
 
 class Confusion(NamedTuple):
@@ -25,13 +30,15 @@ class Confusion(NamedTuple):
     counts: NDArray[np.int64]
     unanswered: NDArray[np.int64]
 
+    @property
+    def totals(self) -> NDArray[np.int64]:
+        """Samples per label."""
+        return np.asarray(self.counts.sum(axis=1) + self.unanswered)
+
     def record(self) -> dict[str, object]:
         """What a program reads: rows are labels, columns predictions."""
-        return {
-            "classes": list(self.classes),
-            "counts": self.counts.tolist(),
-            "unanswered": self.unanswered.tolist(),
-        }
+        counts, unanswered = self.counts.tolist(), self.unanswered.tolist()
+        return {"classes": list(self.classes), "counts": counts, "unanswered": unanswered}
 
 
 def confusion(rows: Rows) -> Confusion:
@@ -65,7 +72,7 @@ class ConfusionShare:
 
     def __call__(self, rows: Rows, reference: Rows | None = None) -> Score | None:  # noqa: ARG002
         made = confusion(rows)
-        totals = made.counts.sum(axis=1) + made.unanswered
+        totals = made.totals
         if self.label is not None and self.predicted is not None:
             label, predicted = (_index(made.classes, name, rows) for name in (self.label, self.predicted))
             return wilson(int(made.counts[label, predicted]), int(totals[label])) if totals[label] else None
@@ -89,7 +96,7 @@ class ConfusionShare:
 
 def most_confused(made: Confusion) -> tuple[int, int] | None:
     """The label and the wrong answer with the largest share of the label's samples; None where nothing is wrong."""
-    totals = made.counts.sum(axis=1) + made.unanswered
+    totals = made.totals
     fewest = FEWEST if (totals >= FEWEST).any() else 1
     wrong = made.counts.astype(np.float64)
     np.fill_diagonal(wrong, 0)
@@ -98,6 +105,38 @@ def most_confused(made: Confusion) -> tuple[int, int] | None:
         return None
     label, predicted = np.unravel_index(int(shares.argmax()), shares.shape)
     return int(label), int(predicted)
+
+
+@dataclass(frozen=True, slots=True)
+class DominantClass:
+    """A class by its index, the share of wrong answers that name it, and the share an even spread would give it."""
+
+    index: int
+    count: int
+    share: Score
+    expected: float
+
+
+def dominant_class(rows: Rows) -> DominantClass | None:
+    """The class that wrong answers name most; None where an even spread gives as many, or nearly.
+
+    Even means: samples of every class go wrong alike, and a wrong answer names each other class alike. The count of a
+    class is then binomial; its tail is tested at 1 % over all classes together (Bonferroni). A sample without a usable
+    answer names no class and is not counted.
+    """
+    answered = ~np.isnan(rows.predictions)
+    wrong = rows.predictions[answered & ~rows.correct].astype(np.int64)
+    if not len(wrong):
+        return None
+    classes = max(len(rows.footer.classes), int(wrong.max()) + 1, int(rows.labels.max()) + 1, 2)
+    counts = np.bincount(wrong, minlength=classes)
+    index = int(counts.argmax())
+    count = int(counts[index])
+    expected = (1 - float((rows.labels == index).mean())) / (classes - 1)
+    share = wilson(count, len(wrong))
+    tail = float(betainc(count, len(wrong) - count + 1, expected)) if expected < 1 else 1.0
+    is_large = share.value >= LEAST and share.low > min(TIMES * expected, (1 + expected) / 2)
+    return DominantClass(index, count, share, expected) if is_large and tail * classes < CHANCE else None
 
 
 def _index(classes: tuple[str, ...], name: int | str, rows: Rows) -> int:

@@ -11,8 +11,7 @@ import numpy as np
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import register
 from holdfast.core.types import Score, without_interval
-from holdfast.metrics.averages import TOGETHER, difference, mean_of
-from holdfast.metrics.means import SampledValues, correlation_of_means, mean_over, scaled
+from holdfast.metrics.means import TOGETHER, SampledValues, correlation_of_means, difference, mean_of, mean_over, scaled
 from holdfast.metrics.scopes import ModelRuns
 from holdfast.store.footer import Footer
 
@@ -74,20 +73,17 @@ def corruption_errors(
         if error <= baseline_clean:
             raise HoldfastError(f"the baseline loses nothing under {name}, and no relative error to it is defined")
         lost = 1 - mean_of(accuracies[name]).value
-        each[name] = _errors(outcomes, {name: error}) or without_interval(lost / error, clean.n, TOGETHER)
+        alone = without_interval(lost / error, clean.n, TOGETHER)
+        each[name] = alone if outcomes is None else _errors(outcomes, {name: error})
         relative += (lost - (1 - clean.value)) / (error - baseline_clean) / len(baseline)
     if outcomes is None:
         none = without_interval(relative, clean.n, TOGETHER)
         return CorruptionErrors(mean_of(each), none, each)
-    mean = _errors(outcomes, baseline)
-    assert mean is not None, "made of outcomes"
-    return CorruptionErrors(mean, _relative(outcomes, baseline, baseline_clean), each)
+    return CorruptionErrors(_errors(outcomes, baseline), _relative(outcomes, baseline, baseline_clean), each)
 
 
-def _errors(outcomes: Outcomes | None, baseline: Mapping[str, float]) -> Score | None:
+def _errors(outcomes: Outcomes, baseline: Mapping[str, float]) -> Score:
     """The mean over corruptions of error / baseline error."""
-    if outcomes is None:
-        return None
     cells = _wrong(outcomes, baseline)
     return scaled(mean_over(cells), sum(cell.weight for cell in cells))
 

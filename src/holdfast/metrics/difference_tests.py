@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaincinv, ndtri
 
 from holdfast.core.intervals import CONFIDENCE, z_value
-from holdfast.core.types import Score
+from holdfast.core.types import Score, without_interval
 
 STEPS = 60  # halvings: a bound is exact to 2^-60
 
@@ -36,7 +38,7 @@ def paired_difference(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> Score
         return Score(math.nan, -1.0, 1.0, 0)
     only_one, only_other = int((one & ~other).sum()), int((~one & other).sum())
     value = (only_one - only_other) / n
-    low, high = _inverted(value, lambda at: _paired_z(only_one, only_other, n, at), z_value())
+    low, high = _inverted(value, partial(_paired_z, only_one, only_other, n), z_value())
     if mcnemar(only_one, only_other) >= 1 - CONFIDENCE:
         low, high = min(low, 0.0), max(high, 0.0)
     return Score(value, low, high, n)
@@ -84,16 +86,22 @@ def unpaired_difference(
 ) -> Tested:
     """Share minus other share, each of its own samples: the score test of Miettinen and Nurminen (1985), inverted."""
     value = right / n - other_right / other_n
-
-    def z(at: float) -> float:
-        return _unpaired_z(right, n, other_right, other_n, at)
-
+    z = partial(_unpaired_z, right, n, other_right, other_n)
     low, high = _inverted(value, z, z_value(confidence))
     p = math.erfc(abs(z(0.0)) / math.sqrt(2))
     # a bound of exactly 0 within rounding: the test has the last word
     if p >= 1 - confidence:
         low, high = min(low, 0.0), max(high, 0.0)
     return Tested(Score(value, low, high, min(n, other_n)), p)
+
+
+def printed_difference(share: float, n: int, other_share: float, other_n: int) -> Tested:
+    """A difference as printed, with the interval and p of the counts behind it: printed shares are rounded."""
+    value = float(share - other_share)
+    if not (n and other_n):
+        return Tested(without_interval(value, 0, "nobody says how many samples the scores rest on"), math.nan)
+    made, p = unpaired_difference(round(share * n), n, round(other_share * other_n), other_n)
+    return Tested(replace(made, value=value, low=min(made.low, value), high=max(made.high, value)), p)
 
 
 def _inverted(value: float, z: Callable[[float], float], limit: float) -> tuple[float, float]:

@@ -19,11 +19,11 @@ from holdfast.core.intervals import CONFIDENCE, share_bounds, z_value
 from holdfast.core.registry import register
 from holdfast.core.types import Score, without_interval
 from holdfast.metrics.accuracy import aligned
-from holdfast.metrics.averages import mean_of
-from holdfast.metrics.means import difference_reach
+from holdfast.metrics.means import difference_reach, mean_of
 from holdfast.store.rows import Rows
 
 FEWEST = 5  # right and wrong answers of each model
+NO_CHANCE = 1e-12  # of differing: below it all answers are right, or all wrong
 WIDEST = 50.0  # a log odds ratio beyond which nothing is left to tell
 
 
@@ -46,8 +46,9 @@ def kappa(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> Score:
     n = len(one)
     if not n:
         return without_interval(math.nan, 0, "no samples")
-    columns = np.stack([one, other, one == other], axis=1).astype(np.float64)
-    value = float(_kappa(columns.mean(axis=0)[None])[0])
+    right, other_right, same = (float(part.mean()) for part in (one, other, one == other))
+    expected = right * other_right + (1 - right) * (1 - other_right)
+    value = (same - expected) / (1 - expected) if 1 - expected > NO_CHANCE else math.nan
     wrong, other_wrong, both = int((~one).sum()), int((~other).sum()), int((~one & ~other).sum())
     if min(wrong, other_wrong, n - wrong, n - other_wrong) < FEWEST:
         return without_interval(value, n, f"a model has fewer than {FEWEST} right or wrong answers")
@@ -118,17 +119,8 @@ def consistency_matrix(runs: Sequence[Rows]) -> NDArray[np.float64]:
     shares = right.mean(axis=1)
     same = (right @ right.T + (1 - right) @ (1 - right).T) / right.shape[1]
     expected = np.outer(shares, shares) + np.outer(1 - shares, 1 - shares)
-    return _ratio(same - expected, 1 - expected)
-
-
-def _kappa(means: NDArray[np.float64]) -> NDArray[np.float64]:
-    one, other, same = means.T
-    expected = one * other + (1 - one) * (1 - other)
-    return _ratio(same - expected, 1 - expected)
-
-
-def _ratio(top: NDArray[np.float64], bottom: NDArray[np.float64]) -> NDArray[np.float64]:
-    made: NDArray[np.float64] = np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 1e-12)
+    nothing = np.full(same.shape, np.nan)
+    made: NDArray[np.float64] = np.divide(same - expected, 1 - expected, out=nothing, where=1 - expected > NO_CHANCE)
     return made
 
 

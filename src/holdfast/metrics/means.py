@@ -1,14 +1,18 @@
-"""Means of shares measured on samples they may have in common, with intervals that hold at 0 and 1."""
+"""Means of shares measured on samples they may have in common, with intervals that hold at 0 and 1.
+
+Means and differences of scores too, without losing the interval, the count, or a missing cell.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from holdfast.core.errors import HoldfastError
 from holdfast.core.intervals import CONFIDENCE, share_bounds, z_value
 from holdfast.core.types import Score, without_interval
 from holdfast.metrics.bootstrap_draws import percentiles
@@ -19,6 +23,7 @@ LONG_TAIL = 1.0  # skewness beyond which the samples may have missed most of a t
 DRAWS = 1000
 ROUNDING = 1e-12
 FEWEST = 10  # samples, for a mean of numbers without a largest
+TOGETHER = "a mean of scores without their samples, which alone tell how the scores vary together"
 AT_ONCE = 2_000_000  # weights held in memory: 16 MB
 
 
@@ -30,14 +35,7 @@ class SampledValues(NamedTuple):
     weight: float = 1.0
 
 
-def mean_over(
-    cells: Sequence[SampledValues],
-    *,
-    confidence: float = CONFIDENCE,
-    more: float = 0.0,
-    draws: int = DRAWS,
-    seed: int = 0,
-) -> Score:
+def mean_over(cells: Sequence[SampledValues], *, more: float = 0.0, draws: int = DRAWS, seed: int = 0) -> Score:
     """The weighted mean of cells over their samples; n counts the samples, once however many cells they are in.
 
     A sample that is in several cells varies in all of them at once. The variance is estimated from what the cells make
@@ -54,12 +52,12 @@ def mean_over(
     if min(value, 1 - value) < ROUNDING:
         value = float(round(value))
     samples = _samples(kept)
-    count = _effective(kept, samples, value, confidence)
+    count = _effective(kept, samples, value)
     if more and 0 < value < 1:
         count = 1 / (1 / count + more / (value * (1 - value)))
-    low, high = share_bounds(value * count, count, confidence=confidence)
-    below, above = _beyond_tails(samples, confidence, np.random.default_rng(seed), draws)
-    least, most = (value - _root_of_squares(kept, 0, confidence), value + _root_of_squares(kept, 1, confidence))
+    low, high = share_bounds(value * count, count)
+    below, above = _beyond_tails(samples, np.random.default_rng(seed), draws)
+    least, most = value - _root_of_squares(kept, 0), value + _root_of_squares(kept, 1)
     low, high = min(low, below, max(least, 0.0), value), max(high, above, min(most, 1.0), value)
     return Score(value, low, high, len(samples.values))
 
@@ -92,6 +90,40 @@ def mean_of_sizes(values: ArrayLike, *, draws: int = DRAWS, seed: int = 0) -> Sc
         turned[start : start + len(drawn)] = (drawn.mean(axis=1) - mean) / np.maximum(drawn.std(axis=1), 1e-9 * spread)
     below, above = percentiles(turned)
     return Score(mean, min(mean, mean - float(above) * spread), max(mean, mean - float(below) * spread), n)
+
+
+def mean_of(scores: Mapping[str, Score | None] | Sequence[Score | None], *, what: str = "scores") -> Score:
+    """The mean of several scores; a missing one is refused, never left out in silence.
+
+    The mean of one keeps its interval; several have none, as scores alone do not tell how they vary together:
+    `mean_over` takes the samples and has one. n is the smallest of the counts.
+    """
+    named = dict(scores) if isinstance(scores, Mapping) else {str(i + 1): each for i, each in enumerate(scores)}
+    if not named:
+        raise HoldfastError(f"the mean of no {what} is not defined")
+    absent = [name for name, each in named.items() if each is None or math.isnan(each.value)]
+    if absent:
+        raise HoldfastError(
+            f"{len(absent)} of {len(named)} {what} are missing, `{absent[0]}` first",
+            hint="measure them, or leave them out by name and say so",
+        )
+    kept = [each for each in named.values() if each is not None]
+    if len(kept) == 1:
+        return kept[0]
+    return without_interval(math.fsum(each.value for each in kept) / len(kept), min(each.n for each in kept), TOGETHER)
+
+
+def difference(one: Score, other: Score, correlation: float = 0.0) -> Score:
+    """`one` minus `other`, with the interval of Newcombe (1998, method 10) where both have one.
+
+    `correlation` says how the two vary together (`correlation_of_means`): 0 for samples that have nothing in common.
+    """
+    value = one.value - other.value
+    if not (one.has_interval and other.has_interval):
+        return without_interval(value, min(one.n, other.n), one.why or other.why)
+    low = value - difference_reach(one.value - one.low, other.high - other.value, correlation)
+    high = value + difference_reach(one.high - one.value, other.value - other.low, correlation)
+    return Score(value, low, high, min(one.n, other.n))
 
 
 def difference_reach(one: float, other: float, correlation: float) -> float:
@@ -159,7 +191,7 @@ def _samples(cells: Sequence[SampledValues]) -> _Samples:
     return _Samples(weight, np.clip(values / weight, 0.0, 1.0), tuple(indices))
 
 
-def _effective(cells: Sequence[SampledValues], samples: _Samples, value: float, confidence: float) -> float:
+def _effective(cells: Sequence[SampledValues], samples: _Samples, value: float) -> float:
     """How many samples, right or wrong in all cells alike, would vary as much as these."""
     n, spread = len(samples.values), value * (1 - value)
     alike = 1 / float((samples.weight**2).sum())  # samples, if each were right or wrong in all its cells
@@ -180,15 +212,15 @@ def _effective(cells: Sequence[SampledValues], samples: _Samples, value: float, 
     # errors seen in large cells alone are to be expected in small ones, where each counts for more
     variance = max(variance + float((moved**2).sum()), inner * separate)
     # estimated from few samples: as wide as Student's t asks for, to first order
-    variance *= 1 + (z_value(confidence) ** 2 + 1) / (2 * max(n - 1, 1))
+    variance *= 1 + (z_value() ** 2 + 1) / (2 * max(n - 1, 1))
     seen = alike  # where nothing varied: the next sample may
     if variance > 1e-12 * spread / alike:
         seen = max(shares / variance, min(alike, spread / variance))
-    unseen = z_value(confidence) ** 2 / 4 * max(0.0, 1 / seen**2 - (variance / spread) ** 2)
+    unseen = z_value() ** 2 / 4 * max(0.0, 1 / seen**2 - (variance / spread) ** 2)
     return spread / (variance + unseen)
 
 
-def _root_of_squares(cells: Sequence[SampledValues], side: int, confidence: float) -> float:
+def _root_of_squares(cells: Sequence[SampledValues], side: int) -> float:
     """How far the mean reaches to a side if cells vary each for itself: the root of their squared reaches."""
     mean, size, weight = (
         np.array(some)
@@ -199,13 +231,13 @@ def _root_of_squares(cells: Sequence[SampledValues], side: int, confidence: floa
         return 0.0
     inner = np.array([cell.values.var() for cell in cells])
     count = size * np.maximum(mean * (1 - mean) / np.where(inner > 0, inner, np.inf), 1.0)  # of right and wrong answers
-    zz = z_value(confidence) ** 2 / count
+    zz = z_value() ** 2 / count
     half = np.sqrt(mean * (1 - mean) * zz + zz * zz / 4) / (1 + zz)
     bound = (mean + zz / 2) / (1 + zz) + (half if side else -half)
     return float(np.sqrt((weight**2 * (bound - mean) ** 2).sum()))
 
 
-def _beyond_tails(samples: _Samples, confidence: float, random: np.random.Generator, draws: int) -> tuple[float, float]:
+def _beyond_tails(samples: _Samples, random: np.random.Generator, draws: int) -> tuple[float, float]:
     """Bounds of the mean towards a long tail of the samples' own values; (1, 0) where they have none."""
     weight, values = samples.weight, samples.values
     moved = values - values.mean()
@@ -213,7 +245,7 @@ def _beyond_tails(samples: _Samples, confidence: float, random: np.random.Genera
     skew = float((moved**3).mean()) / square**1.5 if square > 1e-24 else 0.0
     if not draws or abs(skew) <= LONG_TAIL or np.isin(values, (0, 1)).all():
         return 1.0, 0.0
-    tail = (1 - confidence) / 2
+    tail = (1 - CONFIDENCE) / 2
     if skew > 0:
         return 1.0, float(np.quantile(_reweighted_means(weight, values, 1.0, random, draws), 1 - tail))
     return float(np.quantile(_reweighted_means(weight, values, 0.0, random, draws), tail)), 0.0

@@ -86,6 +86,10 @@ class Battery:
             outcomes=tuple(self.outcomes[i] for i in kept) if self.outcomes else (),
         )
 
+    def with_attack(self, attack: str) -> Battery:
+        """No attack, and one attack at its strengths."""
+        return self.of([entry for entry in self.entries if entry == CLEAN or entry.attack == attack])
+
     @property
     def cells(self) -> tuple[SampledValues, ...]:
         """The samples behind every accuracy, right or wrong.
@@ -153,49 +157,39 @@ def competitiveness(
     `seed` are those of `means.mean_over`.
     """
     kept = _complete(cells, missing)
-    ratios = kept.accuracies / kept.best
-    each, least = np.ones(len(kept)) / len(kept), float(kept.best.min())
+    each = np.ones(len(kept)) / len(kept)
     return Competitiveness(
         _weighted(kept, each / kept.best, resamples, seed),
         _smallest(kept, kept.best),
         _weighted(kept, each / kept.best.mean(), resamples, seed, of_sum=True),
-        _smallest(kept, np.full(len(kept), least)),
-        kept.entries[int(ratios.argmin())],
+        _smallest(kept, np.full(len(kept), kept.best.min())),
+        kept.entries[int((kept.accuracies / kept.best).argmin())],
         len(kept),
         len(cells),
     )
 
 
-def single_competitiveness(
-    cells: Battery, *, missing: str = "refuse", resamples: int = DRAWS
-) -> dict[str, Competitiveness]:
+def single_competitiveness(cells: Battery, *, resamples: int = DRAWS) -> dict[str, Competitiveness]:
     """The ratios of each attack type alone, over its strengths and no attack, as the paper has it."""
-    return {
-        attack: competitiveness(
-            cells.of([entry for entry in cells.entries if entry == CLEAN or entry.attack == attack]),
-            missing=missing,
-            resamples=resamples,
-        )
-        for attack in cells.attacks
-    }
+    return {attack: competitiveness(cells.with_attack(attack), resamples=resamples) for attack in cells.attacks}
 
 
-def uar(cells: Battery, *, missing: str = "refuse", resamples: int = DRAWS, seed: int = 0) -> dict[str, Score]:
+def uar(cells: Battery, *, resamples: int = DRAWS) -> dict[str, Score]:
     """UAR of each attack type: accuracies summed over strengths, as a share of the best known. No clean term."""
     made = {}
     for attack in cells.attacks:
-        part = _complete(cells.of([entry for entry in cells.entries if entry.attack == attack]), missing)
-        made[attack] = _weighted(part, np.ones(len(part)) / part.best.sum(), resamples, seed, of_sum=True)
+        part = _complete(cells.of([entry for entry in cells.entries if entry.attack == attack]))
+        made[attack] = _weighted(part, np.ones(len(part)) / part.best.sum(), resamples, of_sum=True)
     return made
 
 
-def mean_uar(cells: Battery, *, missing: str = "refuse", resamples: int = DRAWS, seed: int = 0) -> Score:
+def mean_uar(cells: Battery, *, resamples: int = DRAWS) -> Score:
     """mUAR: the mean of UAR over attack types."""
-    kept = _complete(cells.of([entry for entry in cells.entries if entry != CLEAN]), missing)
+    kept = _complete(cells.of([entry for entry in cells.entries if entry != CLEAN]))
     names = np.array([entry.attack for entry in kept.entries])
     sums = {attack: float(kept.best[names == attack].sum()) for attack in kept.attacks}
     weights = np.array([1 / (len(sums) * sums[entry.attack]) for entry in kept.entries])
-    return _weighted(kept, weights, resamples, seed, of_sum=True)
+    return _weighted(kept, weights, resamples, of_sum=True)
 
 
 # what the learner knew
@@ -249,21 +243,17 @@ class InsideOutside(NamedTuple):
     outside: Competitiveness | None
 
 
-def inside_outside(
-    cells: Battery, trained: Mapping[str, float], *, missing: str = "refuse", resamples: int = DRAWS
-) -> InsideOutside:
+def inside_outside(cells: Battery, trained: Mapping[str, float], *, resamples: int = DRAWS) -> InsideOutside:
     """CR-in and CR-out: the same ratios over known and over unforeseen attacks."""
     seen = set(knowledge(cells.entries, trained).seen)
     parts = (cells.of(seen), cells.of(set(cells.entries) - seen))
-    return InsideOutside(
-        *(competitiveness(part, missing=missing, resamples=resamples) if len(part) else None for part in parts)
-    )
+    return InsideOutside(*(competitiveness(part, resamples=resamples) if len(part) else None for part in parts))
 
 
 # inside
 
 
-def _complete(cells: Battery, missing: str) -> Battery:
+def _complete(cells: Battery, missing: str = "refuse") -> Battery:
     if missing not in ("refuse", "count"):
         raise Misuse(f"`missing` is refuse or count, got `{missing}`")
     if not len(cells):
@@ -286,7 +276,7 @@ def _complete(cells: Battery, missing: str) -> Battery:
     return cells.of([entry for entry, gone in zip(cells.entries, absent, strict=True) if not gone])
 
 
-def _weighted(cells: Battery, weights: Array, draws: int, seed: int, *, of_sum: bool = False) -> Score:
+def _weighted(cells: Battery, weights: Array, draws: int, seed: int = 0, *, of_sum: bool = False) -> Score:
     """Σ weight x accuracy; the weights have the best accuracies in them, each its own or (`of_sum`) a sum of them."""
     value = float(weights @ cells.accuracies)
     if not cells.n:

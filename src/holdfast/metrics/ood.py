@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from holdfast.core.errors import HoldfastError
 from holdfast.core.registry import register
 from holdfast.core.types import Score
-from holdfast.metrics.averages import difference, mean_of
+from holdfast.metrics.means import difference, mean_of
 from holdfast.metrics.scopes import ModelRuns
 from holdfast.store.footer import Footer
 

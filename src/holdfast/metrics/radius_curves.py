@@ -1,4 +1,4 @@
-"""Accuracy against radius, from the smallest radius that broke each sample."""
+"""Accuracy against radius, and its mean over radii, from the smallest radius that broke each sample."""
 
 from __future__ import annotations
 

@@ -4,17 +4,19 @@ The process fills the compiler's cache on disk; compiling the same network again
 a few seconds. Compiling in a thread would keep the interpreter and the device's queue from the work in front. Half of
 what a new process takes goes into importing the compiler, so one that has done so waits where it is likely to be
 needed (`prepare`): 30 s for a ResNet-50 on an H200 without it, 14 in a process that has compiled before.
+
+Such a process ends when the one that began it does, however that ends, or lets go of it: its input is then closed.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
 import select
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
@@ -29,8 +31,8 @@ from holdfast.core.refs import digest
 
 CACHE = "TORCHINDUCTOR_CACHE_DIR"
 WAITING = 120.0  # seconds that a prepared process waits for a network
+LAST_SECONDS = 10.0  # a killed process has to give its memory on the device back
 Function = Callable[[Tensor], Tensor]
-_running: weakref.WeakSet[Compiler] = weakref.WeakSet()
 _prepared: list[Compiler] = []  # at most one, which has not been given a network yet
 
 
@@ -40,23 +42,24 @@ class Compiler:
 
     process: subprocess.Popen[bytes]
     folder: tempfile.TemporaryDirectory[str]
-    cache: str
+    made_for: tuple[str, str]  # the device and the cache
 
     @classmethod
-    def started(cls) -> Compiler:
-        folder = tempfile.TemporaryDirectory(prefix="holdfast-compiling-")
+    def started(cls, device: torch.device) -> Compiler:
+        folder = tempfile.TemporaryDirectory(prefix="holdfast-compiling-", ignore_cleanup_errors=True)
         path = os.pathsep.join([entry or str(Path.cwd()) for entry in sys.path])
-        cache = str(cache_folder())
+        made_for = str(device), str(cache_folder())
         with (Path(folder.name) / "log").open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "holdfast.models.compiling"],
-                env={**os.environ, "PYTHONPATH": path, CACHE: cache},
+                [sys.executable, "-m", "holdfast.models.compiling", str(device)],
+                env={**os.environ, "PYTHONPATH": path, CACHE: made_for[1]},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
+                start_new_session=True,  # Ctrl-C is for the caller, which ends it
             )
-        made = cls(process, folder, cache)
-        _running.add(made)
+        made = cls(process, folder, made_for)
+        weakref.finalize(made, _end, process, folder, os.getpid())
         return made
 
     @property
@@ -68,10 +71,12 @@ class Compiler:
         assert self.process.stdin is not None, "it reads from a pipe"
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(f"{path}\n".encode())
-            self.process.stdin.close()
+            self.process.stdin.flush()  # not closed: see `end_with_the_caller`
 
     def last_words(self) -> str:
-        lines = (Path(self.folder.name) / "log").read_text(errors="replace").strip().splitlines()
+        lines: list[str] = []
+        with contextlib.suppress(OSError):
+            lines = (Path(self.folder.name) / "log").read_text(errors="replace").strip().splitlines()
         return lines[-1][:160] if lines else "it ended without a word"
 
     def cancel(self) -> None:
@@ -80,20 +85,30 @@ class Compiler:
             self.process.wait()
 
 
-def prepare() -> None:
-    """Starts a process that imports the compiler and waits for a network."""
+def _end(process: subprocess.Popen[bytes], folder: tempfile.TemporaryDirectory[str], owner: int) -> None:
+    """Nobody has a use for this process any more, or this one ends; a fork leaves its parent's alone."""
+    if os.getpid() == owner:
+        process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(LAST_SECONDS)
+        folder.cleanup()
+
+
+def prepare(device: torch.device) -> None:
+    """Starts a process that imports the compiler and waits for a network; without one, nothing is compiled."""
     if not _prepared or _prepared[0].is_over:
-        _prepared[:] = [Compiler.started()]
+        with contextlib.suppress(OSError, RuntimeError):
+            _prepared[:] = [Compiler.started(torch.empty(0, device=device).device)]  # with its number
 
 
-def _taken() -> Compiler:
-    """The process that waits, where there is one with this cache, or a new one."""
+def _taken(device: torch.device) -> Compiler:
+    """The process that waits, where there is one for this device and cache, or a new one."""
     waiting = _prepared.pop() if _prepared else None
-    if waiting is not None and not waiting.is_over and waiting.cache == str(cache_folder()):
+    if waiting is not None and not waiting.is_over and waiting.made_for == (str(device), str(cache_folder())):
         return waiting
     if waiting is not None:
         waiting.cancel()
-    return Compiler.started()
+    return Compiler.started(device)
 
 
 class Compilation:
@@ -108,20 +123,24 @@ class Compilation:
     @property
     def is_cached(self) -> bool:
         """Whether a process on this machine has compiled this network for this shape."""
-        return self._mark.exists()
+        try:
+            return self._mark.exists()
+        except OSError:  # a folder that is closed to us
+            return False
 
     def start(self) -> Compilation:
         """Begins; a network that cannot be handed to another process is an `error`."""
         if self.is_cached:
             return self
-        compiler = _taken()
-        handed = Path(compiler.folder.name) / "net.pt"
+        compiler = None
         try:
-            where = tuple(self.images.shape), str(self.images.device)
-            torch.save((self.net, *where, self.gradients, _precision()), handed)
+            compiler = _taken(self.images.device)
+            handed = Path(compiler.folder.name) / "net.pt"
+            torch.save((self.net, tuple(self.images.shape), self.gradients, _precision()), handed)
         except Exception as error:  # noqa: BLE001 - models are other people's code, and many cannot be pickled
-            compiler.cancel()
-            self.error = _first_line(error)
+            if compiler is not None:
+                compiler.cancel()
+            self.error = in_one_line(error)
             return self
         compiler.give(handed)
         self._compiler = compiler
@@ -142,10 +161,11 @@ class Compilation:
         try:
             function = _compiled(self.net, self.images, gradients=self.gradients)
         except Exception as error:  # noqa: BLE001 - models are other people's code, and many cannot be compiled
-            self.error = _first_line(error)
+            self.error = in_one_line(error)
             return None
-        self._mark.parent.mkdir(parents=True, exist_ok=True)
-        self._mark.touch()
+        with contextlib.suppress(OSError):
+            self._mark.parent.mkdir(parents=True, exist_ok=True)
+            self._mark.touch()
         return function
 
     def cancel(self) -> None:
@@ -209,36 +229,38 @@ def _precision() -> tuple[bool, str, bool]:
     return torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision(), attention
 
 
-def _first_line(error: Exception) -> str:
+def in_one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:160]}"
 
 
-@atexit.register
-def _cancel_all() -> None:
-    for compiler in list(_running):
-        compiler.cancel()
-
-
-def compile_file(handed: str) -> None:
+def compile_file(handed: str, device: torch.device) -> None:
     """Compiles what another process handed over; that finds it in the cache."""
-    net, shape, device, gradients, precision = torch.load(handed, weights_only=False)
+    net, shape, gradients, precision = torch.load(handed, weights_only=False)
     torch.backends.cudnn.allow_tf32 = precision[0]
     torch.set_float32_matmul_precision(precision[1])
     torch.backends.cuda.enable_cudnn_sdp(precision[2])
     _compiled(net, torch.rand(shape, device=device), gradients=gradients)
 
 
-def compile_what_is_given() -> None:
+def compile_what_is_given(device: torch.device) -> None:
     """Imports the compiler by compiling something small, then compiles the network of the file that is named to it."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    small = torch.rand(2, 3, 8, 8, device=device)
-    if device == "cuda":
-        _compiled(nn.Conv2d(3, 4, 3, device=device).half(), small, gradients=True)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        _compiled(nn.Conv2d(3, 4, 3, device=device).half(), torch.rand(2, 3, 8, 8, device=device), gradients=True)
     ready, _, _ = select.select([sys.stdin], [], [], WAITING)
-    handed = sys.stdin.readline().strip() if ready else ""
+    if not ready:
+        sys.exit(f"no network came in {WAITING:g} s")
+    handed = sys.stdin.readline().strip()
     if handed:  # nothing: the process that asked has no use for it
-        compile_file(handed)
+        threading.Thread(target=end_with_the_caller, daemon=True).start()
+        compile_file(handed, device)
+
+
+def end_with_the_caller() -> None:
+    """Ends this process once the other end of its input is closed: by the caller, or because that has ended."""
+    os.read(sys.stdin.fileno(), 1)
+    os._exit(1)
 
 
 if __name__ == "__main__":
-    compile_what_is_given()
+    compile_what_is_given(torch.device(sys.argv[1]))

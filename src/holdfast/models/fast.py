@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from holdfast.core.rounding import percent
 from holdfast.core.types import FastVersion
 from holdfast.models.classifier import TorchClassifier
-from holdfast.models.compiling import Compilation, Function, asked, in_half
+from holdfast.models.compiling import Compilation, Function, asked, in_half, in_one_line
 from holdfast.models.lengths import Lengths, Padded, is_capturing, padded
 
 Speed = Literal["auto", "exact", "eager", "graph", "compile"]
@@ -35,6 +35,7 @@ TAKING_OVER = 6.0  # seconds to be saved before what is compiled is taken from t
 LEAST_COSINE = 0.9  # of the compiled version's gradients with those of the uncompiled one
 LEAST_AGREEMENT = 0.9  # of predictions with the model itself, on real images
 SCALES = tuple(2.0**power for power in range(14, -13, -2))  # of the largest entry of a sample's gradient at the logits
+MOST_FACTOR = 2.0**120  # and of its inverse: both are numbers of float32, whatever the gradient
 HEADROOM = 2.0**4  # how much larger gradients may grow during an attack than on the images the scale was chosen on
 COMPILED = ", compiled"  # in the words of a version that is
 LAYERS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
@@ -64,7 +65,7 @@ class FastModel(FastVersion):
         net = copy.deepcopy(model.net).eval()
         without_norms = folded(net)
         self.words = "float16, first layer float32" + ", norms folded" * (without_norms is not net)
-        first = first_layer(model.net, images[:width])
+        first = first_layer(net, images[:width])
         self.plain = in_float16(net, first)
         self.with_gradients = self.plain if without_norms is net else in_float16(without_norms, first)
         self.speed, self.images = speed, images[:width]
@@ -107,15 +108,24 @@ class FastModel(FastVersion):
 
     def improve(self, length: int, *, gradients: bool) -> None:
         """Between two rounds of a loop: begins to compile what pays, and takes over what is ready."""
+        if self.several:  # what is compiled can go back once only: it reuses the memory of the way there
+            return
+        try:
+            self._improve(length, gradients)
+        except Exception as error:  # noqa: BLE001 - the job goes on as it did, whatever the compiler meets
+            self.compiling = None
+            self.notes.append(f"not compiled: {in_one_line(error)}")
+
+    def _improve(self, length: int, gradients: bool) -> None:
         compiling = self.compiling
         if compiling is not None and compiling.is_over:
             self.compiling = None
             if self._saves(compiling.gradients) > TAKING_OVER:
                 self._take_over(compiling)
-        if self.compiling is None and gradients not in self.attempted:
+        if self.compiling is None and gradients not in self.attempted and self._saves(gradients) > TAKING_OVER:
+            self.attempted.add(gradients)  # once: what could be saved only shrinks
             begun = Compilation(self.with_gradients, self._probe(length), gradients=gradients)
-            if self._saves(gradients) > (TAKING_OVER if begun.is_cached else COMPILING):
-                self.attempted.add(gradients)
+            if begun.is_cached or self._saves(gradients) > COMPILING:
                 self.compiling = begun.start()
 
     def _saves(self, gradients: bool) -> float:
@@ -159,8 +169,11 @@ class FastModel(FastVersion):
         return self.images[torch.arange(length, device=self.images.device) % len(self.images)]
 
     def _asked(self, images: Tensor) -> Tensor:
-        function = self.compiled.get((len(images), torch.is_grad_enabled() and images.requires_grad))
+        gradients = torch.is_grad_enabled() and images.requires_grad
+        function = None if gradients and self.several else self.compiled.get((len(images), gradients))
         chosen = self._uncompiled if function is None else function
+        if function is not None:
+            images = images.contiguous()  # another order would be compiled anew
         return chosen(images) if is_capturing() else self.lengths.timed(len(images), lambda: chosen(images))
 
     def _uncompiled(self, images: Tensor) -> Tensor:
@@ -208,7 +221,8 @@ class _ScaleUp(torch.autograd.Function):
         scaling: Scaling = ctx.scaling
         largest = gradient.abs().amax(dim=1)
         scaling.usable = largest.isfinite()
-        scaling.factor = torch.where(scaling.usable & (largest > 0), scaling.scale / largest, 1.0)
+        factor = (scaling.scale / largest).clamp_max(MOST_FACTOR)
+        scaling.factor = torch.where(scaling.usable & (largest > 0), factor, 1.0)
         return gradient * scaling.factor[:, None], None
 
 
@@ -239,7 +253,7 @@ def in_float16(net: nn.Module, first: str) -> nn.Module:
             for parameter in part.parameters(recurse=False):
                 if parameter.dtype == torch.float32:
                     parameter.data = parameter.data.half()
-    if first not in dict(net.named_modules()):
+    if not first or first not in dict(net.named_modules()):
         return net
     above, _, own = first.rpartition(".")
     parent = net.get_submodule(above)

@@ -25,16 +25,19 @@ def bar(score: Score, *, partial: bool, rivals: Sequence[OtherScore] = (), scale
     middle = 31 if rivals else 9
     height = middle + (26 if scale else 9)
     root = svg.node(None, "svg", role="img", class_="bar partial" if partial else "bar", width="100%", height=height)
-    root.set("aria-label", _description(score, partial, rivals))
+    part = ", part of the samples" if partial else ""
+    own_text = f"{wording.percent_text(score)}, interval {wording.interval_text(score)}{part}"
+    texts = [own_text, *(f"{rival.name} {wording.percent_text(rival.score)}" for rival in rivals)]
+    root.set("aria-label", "; ".join(texts))
     svg.node(root, "line", x1="0%", x2="100%", y1=middle, y2=middle, class_="rail")
     for share in (0, 25, 50, 75, 100):
         svg.node(root, "line", x1=f"{share}%", x2=f"{share}%", y1=middle - 3, y2=middle + 3, class_="rail")
         if scale:
             anchor = {0: "start", 100: "end"}.get(share, "middle")
-            svg.node(
-                root, "text", f"{share}{' %' if share == 100 else ''}", x=f"{share}%", y=middle + 20, text_anchor=anchor
-            )
-    for one, x in zip(rivals, _apart([rival.score.value for rival in rivals]), strict=True):
+            text = "100 %" if share == 100 else f"{share}"
+            svg.node(root, "text", text, x=f"{share}%", y=middle + 20, text_anchor=anchor)
+    apart = svg.spread_apart([rival.score.value for rival in rivals], gap=0.03, low=0.01, high=0.99)
+    for one, x in zip(rivals, apart, strict=True):
         group = svg.node(root, "g", class_="rival")
         svg.node(group, "title", f"{one.name}: {wording.with_bounds(one.score)}")
         at = _share(one.score.value)
@@ -48,16 +51,6 @@ def bar(score: Score, *, partial: bool, rivals: Sequence[OtherScore] = (), scale
             svg.node(own, "line", x1=end, x2=end, y1=middle - 5, y2=middle + 5, class_="cap")
     svg.node(own, "circle", cx=_share(score.value), cy=middle, r=3.6, class_="mark hollow" if partial else "mark")
     return svg.markup(root)
-
-
-def _description(score: Score, partial: bool, rivals: Sequence[OtherScore]) -> str:
-    part = ", part of the samples" if partial else ""
-    own = f"{wording.percent_text(score)}, interval {wording.interval_text(score)}{part}"
-    return "; ".join([own, *(f"{rival.name} {wording.percent_text(rival.score)}" for rival in rivals)])
-
-
-def _apart(shares: list[float]) -> list[float]:
-    return svg.spread_apart(shares, gap=0.03, low=0.01, high=0.99)
 
 
 def _share(value: float) -> str:

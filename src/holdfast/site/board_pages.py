@@ -5,19 +5,19 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from holdfast.boards.board_text import NumberStyle, bounds_text, disagreement, missing_text, number_in_unit
 from holdfast.boards.entries import IMPORTED, Board, BoardCell, BoardEntry, OtherSource
 from holdfast.boards.provenance import Basis, scenarios_of, score_bases, settings_of
 from holdfast.boards.suite_board import suite_board, tables_of
+from holdfast.core.json_text import attributes
 from holdfast.core.suites import Column, Suite
 from holdfast.metrics.summary import Line
+from holdfast.site.addresses import paper, slug
 from holdfast.site.plots import Plot, plots_of
-from holdfast.site.slugs import slug
-from holdfast.site.sources import paper
 from holdfast.store.files import Unusable
-from holdfast.store.published import Setting, Unread, benchmarks, settings, unread
+from holdfast.store.published import Unread, benchmarks, settings, unread
 from holdfast.store.scores import PER_HUNDRED, Scores
 from holdfast.store.site_store import SiteStore
 
@@ -62,9 +62,6 @@ class BoardPage:
     @property
     def sort(self) -> Column:
         return next(column for column in self.suite.board if column.name == self.board.sort)
-
-    def without_plots(self) -> BoardPage:
-        return replace(self, plots=())
 
 
 def board_page(suite: Suite, store: SiteStore) -> BoardPage:
@@ -125,6 +122,8 @@ class _Rows:
         basis = self._basis(entry)
         runs = {line.footer.key: line for one in basis.values() for line in one.runs}
         warned = [UNRELIABLE] if entry.is_unreliable else []
+        # a paper that does not give a score lacks nothing
+        is_begun = any(cell.score is None and cell.of > 0 for cell in entry.cells.values())
         return {
             "id": i,
             "rank": entry.rank,
@@ -134,7 +133,7 @@ class _Rows:
             "origins": list(entry.every_origin),
             "page": f"../models/{slug(self._run_name(entry) or '')}.html" if runs else None,
             "complete": entry.is_complete,
-            "open": not entry.is_complete and (entry.rank is None or any(_is_begun(c) for c in entry.cells.values())),
+            "open": not entry.is_complete and (entry.rank is None or is_begun),
             "missing": entry.missing,
             "flags": [*warned, *_flags(list(runs.values()))],
             "facts": dict(entry.facts),
@@ -144,16 +143,15 @@ class _Rows:
 
     def details(self, shown: Board) -> Words:
         """By column and row, the cells that only a reader who asks for them loads."""
-        made: Words = {}
-        for column in shown.details:
-            cells = {
+        made: dict[str, Words] = {
+            column.name: {
                 str(i): self._cell(entry, column, self._basis(entry).get(column.name))
                 for i, entry in enumerate(shown.entries)
                 if entry.details[column.name].score is not None or entry.details[column.name].have
             }
-            if cells:
-                made[column.name] = cells
-        return made
+            for column in shown.details
+        }
+        return {name: cells for name, cells in made.items() if cells}
 
     def _run_name(self, entry: BoardEntry) -> str | None:
         """The name under which the store has runs of the entry."""
@@ -211,11 +209,6 @@ class _Rows:
         return self.sources.setdefault(text, len(self.sources))
 
 
-def _is_begun(cell: BoardCell) -> bool:
-    """Whether a part of what a score needs is there; a paper that does not give a score lacks nothing."""
-    return cell.score is None and cell.of > 0
-
-
 def _fact_names(shown: Board) -> list[str]:
     lengths: dict[str, int] = {}
     for entry in shown.entries:
@@ -225,20 +218,14 @@ def _fact_names(shown: Board) -> list[str]:
 
 
 def _column(column: Column, suite: Suite) -> Words:
-    return {
-        "name": column.name,
-        "title": column.title or column.name,
-        "unit": column.unit,
-        "better": column.better,
-        "about": about(column, suite),
-        "caveats": list(column.caveats),
-    }
+    about_column = {"title": column.title or column.name, **attributes(column, "unit", "better")}
+    return {"name": column.name, **about_column, "about": about(column, suite), "caveats": list(column.caveats)}
 
 
 def about(column: Column, suite: Suite) -> str:
     """What a column says, in sentences."""
-    settings_of_column = filter(None, (_setting(name, column.name) for name in suite.published))
-    meaning = next((setting.meaning for setting in settings_of_column if setting.meaning), "")
+    named = (settings(name).get(column.name) for name in suite.published if name in benchmarks())
+    meaning = next((setting.meaning for setting in named if setting is not None and setting.meaning), "")
     titles = {one.name: one.title or one.name for one in suite.board}
     sentence = f"{meaning[:1].upper()}{meaning[1:].rstrip('.')}." if meaning else ""
     unit = UNITS.get(column.unit, "A number")
@@ -257,10 +244,6 @@ def _formula_text(column: Column, suite: Suite, titles: Mapping[str, str]) -> st
     if column.score:
         return f"From {many} scenarios."
     return f"The mean of {terms} groups, {many} scenarios in all." if 1 < terms < many else f"Over {many} scenarios."
-
-
-def _setting(benchmark: str, name: str) -> Setting | None:
-    return settings(benchmark).get(name) if benchmark in benchmarks() else None
 
 
 def _flags(runs: list[Line] | tuple[Line, ...]) -> list[Words]:
@@ -285,20 +268,12 @@ def _run(line: Line) -> Words:
     score = line.accuracy
     cell = BoardCell(score, 1, 1, "")
     return {
-        "scenario": footer.scenario,
-        "key": footer.key,
+        **attributes(footer, "scenario", "key"),
         "text": number_in_unit(score.value, "percent"),
         "bounds": bounds_text(cell, "percent"),
-        "n": footer.n,
-        "population": footer.population,
+        **attributes(footer, "n", "population"),
         "failed": line.failed,
-        "seed": footer.seed,
-        "device": footer.device,
-        "finished": footer.finished,
-        "versions": footer.versions,
-        "facts": footer.facts,
-        "weights": footer.weights,
-        "digest": footer.digest,
+        **attributes(footer, "seed", "device", "finished", "versions", "facts", "weights", "digest"),
         "flags": [{"name": f.name, "level": f.level, "about": f.explanation} for f in footer.flags],
         "command": footer.command,
     }
@@ -313,13 +288,9 @@ def _imported_origin(suite: Suite, scores: Scores) -> Words:
     chosen = [table.settings.index(name) for name in used]
     scale = [100 if scores.unit(name) in PER_HUNDRED else 1 for name in used]
     values = (table.values[:, chosen] * scale).round(4).tolist() if used else [[] for _ in table.models]
-    origin = scores.origin
     return {
         "benchmark": scores.benchmark,
-        "file": "" if origin is None else origin.file,
-        "format": "" if origin is None else origin.format,
-        "sha256": "" if origin is None else origin.sha256,
-        "date": "" if origin is None else origin.date,
+        **{name: getattr(scores.origin, name, "") for name in ("file", "format", "sha256", "date")},
         "settings": used,
         "units": [scores.unit(name) for name in used],
         "columns": {name: [index[one] for one in names if one in index] for name, names in needed.items()},

@@ -5,28 +5,24 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-import jinja2
-
+import holdfast
 from holdfast.boards.board_list import BrokenSuite, board_suites, filled_by
-from holdfast.boards.board_text import board_latex, cell_text
+from holdfast.boards.board_text import board_latex, records
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_text import json_text
 from holdfast.core.suites import Suite
 from holdfast.site import site_folder, wording
+from holdfast.site.addresses import paper, slug
 from holdfast.site.board_pages import BoardPage, board_page
 from holdfast.site.policy import plotly_script as _plotly
-from holdfast.site.report import BoardRank, report_html, template_environment
-from holdfast.site.scripts import inline_json, script
-from holdfast.site.slugs import slug
-from holdfast.site.sources import paper
+from holdfast.site.report import BoardRank, inline_json, report_html, template_environment
+from holdfast.store import Footer, Store
 from holdfast.store.exporting import csv_text
-from holdfast.store.footer import Footer
 from holdfast.store.site_store import SiteStore, stamp
-from holdfast.store.store import Store
 
 HERE = Path(__file__).parent
 STYLES_AND_SCRIPTS = {
@@ -84,12 +80,7 @@ class Site:
 
 
 def build_site(
-    store: Store,
-    out: Path,
-    *,
-    own: Sequence[str] = (),
-    before: Path | None = None,
-    is_live: bool = False,
+    store: Store, out: Path, *, own: Sequence[str] = (), before: Path | None = None, is_live: bool = False
 ) -> Site:
     """Builds the site of a store into a folder; a store that is not there yet gives what the papers print.
 
@@ -107,22 +98,17 @@ def build_site(
     return site
 
 
+@dataclass(slots=True)
 class _Maker:
     """Makes the files of a site, one after the other."""
 
-    def __init__(
-        self,
-        site: Site,
-        store: SiteStore,
-        own: Sequence[str],
-        earlier: Path,
-        known: site_folder.SiteContents,
-        is_live: bool,
-    ) -> None:
-        self.site, self.store, self.own = site, store, own
-        self.earlier, self.known, self.is_live = earlier, known, is_live
-        self.reports: dict[str, str] = {}
-        self.has_plotly = _plotly() is not None
+    site: Site
+    store: SiteStore
+    own: Sequence[str]
+    earlier: Path
+    known: site_folder.SiteContents
+    is_live: bool
+    reports: dict[str, str] = field(default_factory=dict)
 
     def files(self) -> Iterator[tuple[str, bytes]]:
         site, store = self.site, self.store
@@ -151,30 +137,28 @@ class _Maker:
 
     def _board(self, page: BoardPage) -> Iterator[tuple[str, bytes]]:
         name = page.name
-        records = page.board.records()
+        listed = records(page.board)
         about = {"suite": page.board.suite, "title": page.suite.title, "sort": page.board.sort}
         downloads = {
-            "CSV": (f"{name}.csv", csv_text(records)),
-            "JSON": (f"{name}.json", _json(about, records)),
+            "CSV": (f"{name}.csv", csv_text(listed)),
+            "JSON": (f"{name}.json", _json(about, listed)),
             "LaTeX": (f"{name}.tex", board_latex(page.board)),
         }
         for file, text in downloads.values():
             yield f"downloads/{file}", _bytes(text)
         for key, origin in page.origins.items():
             yield f"boards/data/{key}.js", _bytes(script(key, origin))
-        shown = page if self.has_plotly else page.without_plots()
-        yield (
+        shown = page if _plotly() is not None else replace(page, plots=())
+        made = self._page(
+            "board.html.j2",
             page.file,
-            self._page(
-                "board.html.j2",
-                page.file,
-                page=shown,
-                source=paper(page.suite.source),
-                filled_by=filled_by(page.suite),
-                downloads=[(kind, f"../downloads/{file}") for kind, (file, _) in downloads.items()],
-                no_plots="" if self.has_plotly or not page.plots else NO_PLOTLY,
-            ),
+            page=shown,
+            source=paper(page.suite.source),
+            filled_by=filled_by(page.suite),
+            downloads=[(kind, f"../downloads/{file}") for kind, (file, _) in downloads.items()],
+            no_plots=NO_PLOTLY if page.plots and not shown.plots else "",
         )
+        yield page.file, made
 
     def _models(self) -> Iterator[tuple[str, bytes]]:
         by_model: dict[str, list[Footer]] = {}
@@ -241,28 +225,24 @@ class _Maker:
         )
 
     def _page(self, template: str, here: str, **words: object) -> bytes:
-        made = _environment().get_template(template)
-        return _bytes(
-            made.render(
-                here=here,
-                root="../" * here.count("/"),
-                problems=self.site.problems,
-                version=_version(),
-                live=self.site.stamp if self.is_live else "",
-                **words,
-            )
-        )
+        made = template_environment().get_template(template)
+        known = {
+            "problems": self.site.problems,
+            "version": holdfast.__version__,
+            "live": self.site.stamp if self.is_live else "",
+        }
+        return _bytes(made.render(here=here, root="../" * here.count("/"), **known, **words))
 
 
 def _board_ranks(boards: Sequence[BoardPage], model: str) -> tuple[BoardRank, ...]:
     """Where a measured model stands, as its report links to it."""
     ranks = []
     for page in boards:
-        for entry in page.board.entries:
-            if model in entry.names and (entry.is_measured or "imported" in entry.every_origin):
-                ranked = sum(one.rank is not None for one in page.board.entries)
-                standing = "incomplete" if entry.rank is None else f"{entry.rank} of {ranked}"
-                ranks.append(BoardRank(page.suite.title, f"../{page.file}", standing))
+        listed = [one for one in page.board.entries if model in one.names and one.has_rows]
+        ranked = sum(one.rank is not None for one in page.board.entries) if listed else 0
+        for entry in listed:
+            standing = "incomplete" if entry.rank is None else f"{entry.rank} of {ranked}"
+            ranks.append(BoardRank(page.suite.title, f"../{page.file}", standing))
     return tuple(ranks)
 
 
@@ -290,23 +270,15 @@ def _code() -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
-@cache
-def _environment() -> jinja2.Environment:
-    made = template_environment()
-    made.globals.update(inline_json=inline_json, cell_text=cell_text)
-    return made
-
-
-def _json(about: Mapping[str, object], records: Sequence[Mapping[str, object]]) -> str:
+def _json(about: Mapping[str, object], listed: Sequence[Mapping[str, object]]) -> str:
     """The board as `holdfast board --json` has it, one line per score."""
-    lines = ",\n".join(json_text(record) for record in records)
+    lines = ",\n".join(json_text(record) for record in listed)
     return f'{json_text(about)[:-1]}, "scores": [\n{lines}\n]}}\n'
 
 
-def _version() -> str:
-    from holdfast import __version__
-
-    return __version__
+def script(name: str, value: object) -> str:
+    """A script that keeps a value for the page that loads it; unlike fetch, this works from a file."""
+    return f"(globalThis.holdfast ??= {{}})[{inline_json(name)}] = {inline_json(value)};\n"
 
 
 def _bytes(text: str) -> bytes:

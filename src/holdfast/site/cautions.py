@@ -89,7 +89,8 @@ def _flags(runs: Sequence[MeasuredRun]) -> tuple[Raised, ...]:
         )
         for (level, name), some in met.items()
     ]
-    return tuple(sorted(raised, key=lambda one: (_gravity(one.level), -len(one.where), one.name)))
+    gravity = {level: i for i, level in enumerate(LEVELS)}  # an unknown level is taken seriously
+    return tuple(sorted(raised, key=lambda one: (gravity.get(one.level, 0), -len(one.where), one.name)))
 
 
 def _failures(runs: Sequence[MeasuredRun]) -> tuple[Failure, ...]:
@@ -115,7 +116,3 @@ def _subsets(runs: Sequence[MeasuredRun]) -> tuple[PartialRuns, ...]:
 
 def _title(run: MeasuredRun) -> str:
     return f"{run.footer.dataset}, {run.label}"
-
-
-def _gravity(level: str) -> int:
-    return LEVELS.index(level) if level in LEVELS else 0  # an unknown level is taken seriously

@@ -38,7 +38,7 @@ def group(footer: Footer) -> str:
 def condition(footer: Footer, *, without: StrengthAxis | None = None) -> str:
     """The same for two models that met the same images, whatever they are. `without` leaves one argument out."""
     changes = [
-        [change.kind, change.name, change.version, _args(change, without if without and without.change == i else None)]
+        [change.kind, change.name, change.version, _args(change, _hidden(without, i))]
         for i, change in enumerate(footer.changes)
     ]
     return json.dumps([footer.dataset, footer.data, footer.seed, changes], sort_keys=True)
@@ -77,10 +77,7 @@ def in_levels(footer: Footer) -> bool:
 
 def change_text(footer: Footer, *, without: StrengthAxis | None = None) -> str:
     """`fog at severity 3, then pgd-linf at radius 8/255, steps 10`"""
-    texts = [
-        _one_change_text(change, without if without and without.change == i else None)
-        for i, change in enumerate(footer.changes)
-    ]
+    texts = [_one_change_text(change, _hidden(without, i)) for i, change in enumerate(footer.changes)]
     return THEN.join(texts) or "undisturbed"
 
 
@@ -101,15 +98,8 @@ def reading_order(footer: Footer) -> tuple[Any, ...]:
     """Datasets as they are named; undisturbed first, then by change and strength."""
     strengths = tuple(strength_on(footer, axis) for axis in axes(footer))
     names = tuple(change.name for change in footer.changes)
-    return (
-        footer.dataset,
-        footer.data,
-        GROUPS.index(group(footer)),
-        names,
-        strengths,
-        footer.scenario_full,
-        footer.key,
-    )
+    kind = GROUPS.index(group(footer))
+    return (footer.dataset, footer.data, kind, names, strengths, footer.scenario_full, footer.key)
 
 
 def as_tuples(value: Any) -> Value:
@@ -117,11 +107,15 @@ def as_tuples(value: Any) -> Value:
     return tuple(as_tuples(item) for item in value) if isinstance(value, list | tuple) else value
 
 
-def _one_change_text(change: ChangeRecord, without: StrengthAxis | None) -> str:
+def _hidden(without: StrengthAxis | None, change: int) -> str | None:
+    """The argument of a change that is left out."""
+    return without.name if without is not None and without.change == change else None
+
+
+def _one_change_text(change: ChangeRecord, hidden: str | None) -> str:
     if change.name == SWEEP:
         return _sweep_text(change)
     given = parse_ref(change.text)
-    hidden = without.name if without else None
     strengths = [
         f"{name} {value_text(as_tuples(change.args[name]))}" for name in AXES if name in change.args and name != hidden
     ]
@@ -161,11 +155,9 @@ def _facts(footer: Footer, without: StrengthAxis | None) -> dict[str, str]:
     for i, change in enumerate(footer.changes):
         prefix = f"{change.name} " if len(footer.changes) > 1 else ""
         facts[f"{prefix}version"] = str(change.version)
-        args = _args(change, without if without and without.change == i else None)
-        facts |= {f"{prefix}{name}": value for name, value in args.items()}
+        facts |= {f"{prefix}{name}": value for name, value in _args(change, _hidden(without, i)).items()}
     return facts
 
 
-def _args(change: ChangeRecord, without: StrengthAxis | None) -> dict[str, str]:
-    hidden = without.name if without else None
+def _args(change: ChangeRecord, hidden: str | None) -> dict[str, str]:
     return {name: value_text(as_tuples(value)) for name, value in change.args.items() if name != hidden}

@@ -24,6 +24,7 @@ svg { background: #fff; font: 11px sans-serif; } text { fill: #222; } .small { f
 COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf", "#d62728")
 LEVELS = (0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
 WIDTH, HEIGHT, LEFT, TOP = 300.0, 260.0, 52.0, 30.0  # of a panel, in pixels
+ACROSS = 3  # panels side by side
 NUMBERS = 900  # cells of a heat map that are still written out
 
 
@@ -74,10 +75,10 @@ def write_drawing(root: ET.Element, out: Path) -> None:
     out.write_text(ET.tostring(root, encoding="unicode") + "\n", encoding="utf-8")
 
 
-def scatter_drawing(panels: Sequence[ScatterPanel], *, across: int = 3) -> ET.Element:
+def scatter_drawing(panels: Sequence[ScatterPanel]) -> ET.Element:
     """Panels side by side, with the groups of their points named once below."""
     groups = list(dict.fromkeys(point.group for panel in panels for point in panel.points))
-    columns = min(across, len(panels))
+    columns = min(ACROSS, len(panels))
     rows = math.ceil(len(panels) / columns)
     legend = 16.0 * (len(groups) + 1) if len(groups) > 1 else 0.0
     root = _canvas(columns * WIDTH + 10, rows * HEIGHT + legend + 10, "models against models' line")
@@ -90,10 +91,8 @@ def scatter_drawing(panels: Sequence[ScatterPanel], *, across: int = 3) -> ET.El
     return root
 
 
-def heat_map(
-    values: Floats, rows: Sequence[str], columns: Sequence[str], title: str, *, bounds: tuple[float, float] = (0.0, 1.0)
-) -> ET.Element:
-    """Cells coloured from low to high, grey where there is none, written out where they are few."""
+def heat_map(values: Floats, rows: Sequence[str], columns: Sequence[str], title: str) -> ET.Element:
+    """Cells coloured from 0 to 1, grey where there is none, written out where they are few."""
     is_large = values.size > NUMBERS
     wide, high = (7.0, 6.0) if is_large else (34.0, 18.0)
     left = 8.0 + (4.5 if is_large else 6.2) * max(map(len, rows), default=0)
@@ -110,7 +109,7 @@ def heat_map(
         for j in range(len(columns)):
             value = float(values[i, j])
             is_known = math.isfinite(value)
-            cell = node(root, "rect", x=left + wide * j, y=y, width=wide, height=high, fill=_shade(value, bounds))
+            cell = node(root, "rect", x=left + wide * j, y=y, width=wide, height=high, fill=_shade(value))
             if is_large:
                 continue
             node(cell, "title", f"{name}, {columns[j]}: {shown(value, 3) if is_known else 'none'}")
@@ -122,8 +121,14 @@ def heat_map(
 
 def box_drawing(rows: Sequence[BoxRow], title: str) -> ET.Element:
     """A box per shift, in points."""
-    everything = [value for row in rows for value in (*row.marks, *row.beyond)]
-    root, across, left = _rows_canvas([row.name for row in rows], everything, title)
+    values = [0.0, *(value for row in rows for value in (*row.marks, *row.beyond))]
+    left, bottom = 16.0 + 6.2 * max((len(row.name) for row in rows), default=0), TOP + 20.0 * len(rows)
+    root = _canvas(left + 380, bottom + 36, title)
+    node(root, "text", title, x=8, y=16)
+    across = _scale(values, left, left + 360)
+    for tick in np.linspace(min(values), max(values), 5):
+        node(root, "line", x1=across(tick), x2=across(tick), y1=TOP, y2=bottom, class_="grid")
+        node(root, "text", percent(float(tick)), x=across(tick), y=bottom + 14, text_anchor="middle", class_="small")
     for i, row in enumerate(rows):
         y = TOP + 20.0 * i + 4
         low, first, median, third, high = map(across, row.marks)
@@ -167,21 +172,6 @@ def _canvas(width: float, height: float, title: str) -> ET.Element:
     return root
 
 
-def _rows_canvas(
-    names: Sequence[str], values: Sequence[float], title: str
-) -> tuple[ET.Element, Callable[[float], float], float]:
-    left = 16.0 + 6.2 * max(map(len, names), default=0)
-    root = _canvas(left + 380, TOP + 20.0 * len(names) + 36, title)
-    node(root, "text", title, x=8, y=16)
-    across = _scale([0.0, *values], left, left + 360)
-    bottom = TOP + 20.0 * len(names)
-    low, high = min(0.0, *values, 0.0), max(0.0, *values, 0.0)
-    for tick in np.linspace(low, high, 5):
-        node(root, "line", x1=across(tick), x2=across(tick), y1=TOP, y2=bottom, class_="grid")
-        node(root, "text", percent(float(tick)), x=across(tick), y=bottom + 14, text_anchor="middle", class_="small")
-    return root, across, left
-
-
 def _scale(values: Sequence[float], start: float, end: float) -> Callable[[float], float]:
     low, high = min(values), max(values)
     span = (high - low) or 1.0
@@ -204,15 +194,12 @@ def _panel(root: ET.Element, panel: ScatterPanel, x: float, y: float, groups: Se
         return
     xs, ys = (forward(np.array([getattr(point, part) for point in kept])) for part in ("x", "y"))
     across, up = _scale(_padded(xs), LEFT, right), _scale(_padded(ys), bottom, TOP)
-    for ticks, at_pixel, is_x in ((_ticks(xs, panel), across, True), (_ticks(ys, panel), up, False)):
-        for tick, at in ticks:
-            text = percent(tick)
-            if is_x:
-                node(held, "line", x1=at_pixel(at), x2=at_pixel(at), y1=TOP, y2=bottom, class_="grid")
-                node(held, "text", text, x=at_pixel(at), y=bottom + 13, text_anchor="middle", class_="small")
-            else:
-                node(held, "line", x1=LEFT, x2=right, y1=at_pixel(at), y2=at_pixel(at), class_="grid")
-                node(held, "text", text, x=LEFT - 4, y=at_pixel(at) + 3, text_anchor="end", class_="small")
+    for tick, at in _ticks(xs, panel):
+        node(held, "line", x1=across(at), x2=across(at), y1=TOP, y2=bottom, class_="grid")
+        node(held, "text", percent(tick), x=across(at), y=bottom + 13, text_anchor="middle", class_="small")
+    for tick, at in _ticks(ys, panel):
+        node(held, "line", x1=LEFT, x2=right, y1=up(at), y2=up(at), class_="grid")
+        node(held, "text", percent(tick), x=LEFT - 4, y=up(at) + 3, text_anchor="end", class_="small")
     low, high = max(xs.min(), ys.min()), min(xs.max(), ys.max())
     if low < high:
         node(held, "line", x1=across(low), y1=up(low), x2=across(high), y2=up(high), class_="same")
@@ -259,11 +246,10 @@ def _colour(groups: Sequence[str], group: str) -> str:
     return COLOURS[groups.index(group) % len(COLOURS)]
 
 
-def _shade(value: float, bounds: tuple[float, float]) -> str:
-    """White at the low end, blue at the high one, grey where there is no value."""
+def _shade(value: float) -> str:
+    """White at 0, blue at 1, grey where there is no value."""
     if not math.isfinite(value):
         return "#ccc"
-    low, high = bounds
-    share = min(1.0, max(0.0, (value - low) / ((high - low) or 1.0)))
+    share = min(1.0, max(0.0, value))
     red, green, blue = (round(255 + (end - 255) * share) for end in (70, 130, 200))
     return f"#{red:02x}{green:02x}{blue:02x}"

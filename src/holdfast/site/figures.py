@@ -128,9 +128,8 @@ def _bars(title: str, runs: Sequence[MeasuredRun], known: Mapping[str, str]) -> 
 def _note(along: Sequence[Series], in_one: bool, each: bool) -> str:
     sentences = []
     if in_one and len(along) > line_charts.DISTINCT:
-        sentences.append(
-            f"The {line_charts.PICKED_OUT} lowest of {len(along)} lines are coloured; panels show intervals."
-        )
+        lowest = f"The {line_charts.PICKED_OUT} lowest of {len(along)} lines"
+        sentences.append(f"{lowest} are coloured; panels show intervals.")
     gaps = sum(any(point is None for point in one.own) for one in along)
     if gaps:
         is_dotted = "is" if gaps == 1 else "are"

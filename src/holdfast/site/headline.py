@@ -64,24 +64,18 @@ def unmeasured_training(runs: Sequence[MeasuredRun]) -> list[Trained]:
     attacked = [run for run in runs if run.group == "attacked" and run.accuracy.n]
     card = max(runs, key=lambda run: run.footer.finished).footer.card
     met = [(run_threat(run), radius_of(run)) for run in attacked]
-    return [
-        one
-        for one in trained_radii(card)
-        if not any(
-            one.threat == threat and (one.radius is None or is_same(radius, one.radius)) for threat, radius in met
-        )
-    ]
+
+    def is_met(one: Trained) -> bool:
+        return any(one.threat == threat and (one.radius is None or is_same(at, one.radius)) for threat, at in met)
+
+    return [one for one in trained_radii(card) if not is_met(one)]
 
 
 def _stated(threat: str, runs: Sequence[MeasuredRun], trained: Sequence[Trained]) -> Headline:
-    dataset = runs[0].footer.dataset
     own = [one.radius for one in trained if one.threat == threat and one.radius is not None]
+    standard = [one for one in standard_radii(runs[0].footer.dataset) if one.threat == threat]
     stated = [(radius, "the radius it was trained for") for radius in own]
-    stated += [
-        (one.radius, f"the radius that suite {one.suite} states")
-        for one in standard_radii(dataset)
-        if one.threat == threat
-    ]
+    stated += [(one.radius, f"the radius that suite {one.suite} states") for one in standard]
     for radius, why in stated:
         some = [run for run in runs if is_same(radius_of(run), radius)]
         if some:

@@ -157,9 +157,8 @@ def _axes(root: ET.Element, frame: ChartArea, one: Series, *, shares: Sequence[i
         if x + 3.6 * len(text) < free:
             svg.node(group, "text", text, x=x, y=frame.bottom + 17, text_anchor="middle")
             free = x - 3.6 * len(text) - 5
-    svg.node(
-        group, "text", title, x=frame.left + frame.width / 2, y=frame.bottom + 36, text_anchor="middle", class_="name"
-    )
+    middle = frame.left + frame.width / 2
+    svg.node(group, "text", title, x=middle, y=frame.bottom + 36, text_anchor="middle", class_="name")
     if clean is not None:
         y = frame.y(clean.value)
         svg.node(group, "line", x1=frame.left, x2=frame.right, y1=y, y2=y, class_="clean")

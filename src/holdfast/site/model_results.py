@@ -13,7 +13,7 @@ from holdfast.core.intervals import wilson
 from holdfast.core.types import Score
 from holdfast.metrics.accuracy import Accuracy
 from holdfast.metrics.compare import Comparison, compare
-from holdfast.metrics.dominant_class import DominantClass, dominant_class
+from holdfast.metrics.confusion import DominantClass, dominant_class
 from holdfast.metrics.means import mean_of_sizes
 from holdfast.metrics.summary import NO_SCORE, Line, largest_selection, line
 from holdfast.site.conditions import (
@@ -153,12 +153,9 @@ def model_results(store: Store, model: str, *, beside: Collection[str] | None = 
         elif clean is None or clean.footer != reference.footer:
             clean = rows if reference.name == view.name else reader.rows(reference)
         pictures = store.pictures(view.footer.key) if view.is_last else []
-        made = _measured(label, rows, clean, pictures)
-        runs[view.name] = replace(
-            made,
-            unanswered=_unanswered(reader.whole(view.footer.key)),
-            beside=tuple(_beside(rows, rivals.get(condition(view.footer), []), reader)),
-        )
+        whole = reader.whole(view.footer.key)
+        theirs_here = _beside(rows, rivals.get(condition(view.footer), []), reader)
+        runs[view.name] = _measured(label, rows, clean, pictures, whole, tuple(theirs_here))
     if not runs:
         why = next(iter(reader.problems.values()), "they are gone")
         raise HoldfastError(
@@ -176,13 +173,13 @@ def model_results(store: Store, model: str, *, beside: Collection[str] | None = 
     )
 
 
+@dataclass(slots=True)
 class _RowCache:
     """Reads rows and keeps the last few; `problems` says once what cannot be read."""
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self.problems: dict[str, str] = {}
-        self.kept: dict[str, Rows] = {}
+    store: Store
+    problems: dict[str, str] = field(default_factory=dict)
+    kept: dict[str, Rows] = field(default_factory=dict)
 
     def rows(self, view: View) -> Rows | None:
         """The rows at the view's radius; None where they cannot be read."""
@@ -213,9 +210,17 @@ class _RowCache:
         return rows
 
 
-def _measured(label: str, rows: Rows, clean: Rows | None, pictures: Sequence[Picture]) -> MeasuredRun:
+def _measured(
+    label: str,
+    rows: Rows,
+    clean: Rows | None,
+    pictures: Sequence[Picture],
+    whole: Rows | None,
+    beside: tuple[OtherRun, ...],
+) -> MeasuredRun:
     against = None if clean is None or not rows.footer.changes else _compared(rows, clean)
     reasons = Counter(str(reason) for reason in rows.table.column("reason").to_pylist() if reason is not None)
+    is_corrupted = group(rows.footer) == "corrupted"
     return MeasuredRun(
         label=label,
         line=line(rows),
@@ -224,26 +229,18 @@ def _measured(label: str, rows: Rows, clean: Rows | None, pictures: Sequence[Pic
         dominant=dominant_class(rows),
         size=_mean_size(rows, clean),
         reasons=dict(reasons.most_common()),
-        unanswered=0,
-        beside=(),
-        predictions=_predictions(rows) if group(rows.footer) == "corrupted" else None,
+        unanswered=0 if whole is None else int(np.isnan(whole.predictions).sum()),
+        beside=beside,
+        predictions=Rows(rows.table.select(["id", "label", "prediction"]), rows.footer) if is_corrupted else None,
         shown_samples=shown_samples(_picture_label(label, rows.footer), rows, clean, pictures),
         pictures=len(pictures),
     )
-
-
-def _predictions(rows: Rows) -> Rows:
-    return Rows(rows.table.select(["id", "label", "prediction"]), rows.footer)
 
 
 def _picture_label(label: str, footer: Footer) -> str:
     """In a search over radii every sample has its own radius, so the label names none."""
     is_search = bool(footer.changes) and SEARCHED in footer.changes[-1].args
     return change_text(footer, without=StrengthAxis(len(footer.changes) - 1, "radius")) if is_search else label
-
-
-def _unanswered(rows: Rows | None) -> int:
-    return 0 if rows is None else int(np.isnan(rows.predictions).sum())
 
 
 def _kept(against: Comparison) -> Score:
@@ -312,7 +309,4 @@ def _mean_size(rows: Rows, clean: Rows | None) -> Score | None:
     if clean is not None:
         wrong_before = {name for name, right in zip(clean.ids, clean.correct, strict=True) if not right}
         broken &= np.array([name not in wrong_before for name in rows.ids], dtype=bool)
-    some = sizes[broken]
-    if len(some) == 0:
-        return None
-    return mean_of_sizes(some)
+    return mean_of_sizes(sizes[broken]) if broken.any() else None

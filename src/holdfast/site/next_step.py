@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from holdfast.core.refs import parse_ref
@@ -16,7 +16,7 @@ from holdfast.site.half_lost import HalfLost, half_lost, radius_of
 from holdfast.site.headline import Headline, headline, run_threat, unmeasured_training
 from holdfast.site.model_results import MeasuredRun, ModelResults
 from holdfast.site.report_verdict import is_chance
-from holdfast.site.stated_radii import standard_radii
+from holdfast.site.stated_radii import Trained, standard_radii
 from holdfast.store.footer import Footer
 
 DEFAULT_STORE = "holdfast-store"
@@ -42,10 +42,8 @@ def next_step(results: ModelResults) -> NextStep:
     footer = max((run.footer for run in runs), key=lambda one: (one.finished, one.key))
     if all(run.footer.command.startswith("holdfast import") for run in results.files):
         return NextStep("These are imported predictions: see every score.", _line(["holdfast", "scores"], results))
-    for gap in GAPS:
-        suggested = gap(runs, footer)
-        if suggested is not None:
-            return NextStep(suggested.reason, _command(suggested, results, footer))
+    for suggested in _gaps(runs, footer):
+        return NextStep(suggested.reason, _command(suggested, results, footer))
     return _compare(results, dataset)
 
 
@@ -60,29 +58,44 @@ class SuggestedRun:
     whole: bool = False
 
 
-Gap = Callable[[Sequence[MeasuredRun], Footer], SuggestedRun | None]
-
-
-def _doubt(runs: Sequence[MeasuredRun], footer: Footer) -> SuggestedRun | None:  # noqa: ARG001
+def _gaps(runs: Sequence[MeasuredRun], footer: Footer) -> Iterator[SuggestedRun]:
+    """Doubts about the numbers, then what was not measured, then what makes them firmer."""
+    clean, attacked = headline(runs, "undisturbed"), headline(runs, "attacked")
+    has_gradients = footer.card.differentiable
     errors = sorted({flag.name for run in runs for flag in run.footer.flags if flag.level == "error"})
-    if is_chance(headline(runs, "undisturbed")):
-        return SuggestedRun("See whether the model is fed and read as it should be.", check=True)
-    return (
-        SuggestedRun(f"See whether the number means anything: {errors[0]} was raised.", check=True) if errors else None
-    )
-
-
-def _clean(runs: Sequence[MeasuredRun], footer: Footer) -> SuggestedRun | None:
-    if headline(runs, "undisturbed") is not None:
-        return None
-    return SuggestedRun("Measure the undisturbed images: without them no loss is known.", (footer.dataset,))
-
-
-def _trained(runs: Sequence[MeasuredRun], footer: Footer) -> SuggestedRun | None:
+    if is_chance(clean):
+        yield SuggestedRun("See whether the model is fed and read as it should be.", check=True)
+    elif errors:
+        yield SuggestedRun(f"See whether the number means anything: {errors[0]} was raised.", check=True)
+    if clean is None:
+        yield SuggestedRun("Measure the undisturbed images: without them no loss is known.", (footer.dataset,))
     missing = unmeasured_training(runs)
-    if not missing or not footer.card.differentiable:
-        return None
-    one = missing[0]
+    if missing and has_gradients:
+        yield _training(missing[0], footer)
+    if attacked is None and has_gradients:
+        yield SuggestedRun("Measure attacks: none was.", part="attacks")
+    elif attacked is None:
+        standard = next(std.radius for std in standard_radii(footer.dataset) if std.threat == "linf")
+        scenario = f"{footer.dataset}+square-linf:radius={number_text(standard)}"
+        yield SuggestedRun("Measure an attack that needs no gradients: none was.", (scenario,))
+    else:
+        yield from _half(runs, footer, attacked)
+    if headline(runs, "corrupted") is None:
+        yield SuggestedRun("Measure corruptions: none was.", part="corruptions")
+    if headline(runs, "both") is None and has_gradients:
+        yield SuggestedRun("Measure corruption and attack together: that was not.", part="combinations")
+    if attacked is not None and attacked.threat in NORMS and has_gradients:
+        same = [run for run in runs if run.group == "attacked" and run_threat(run) == attacked.threat]
+        if not any(change.name.startswith(STRONG) for run in same for change in run.footer.changes):
+            scenario = f"{footer.dataset}+autoattack-{attacked.threat}:radius={number_text(radius_of(attacked.run))}"
+            yield SuggestedRun("Try a stronger attack: the number above is an upper limit.", (scenario,))
+    chosen = attacked or headline(runs, "corrupted") or clean
+    if chosen is not None and chosen.run.footer.is_partial:
+        reason = f"Measure all {chosen.run.footer.population:,} samples: these numbers rest on a part of them."
+        yield SuggestedRun(reason, (chosen.run.footer.scenario,), whole=True)
+
+
+def _training(one: Trained, footer: Footer) -> SuggestedRun:
     radius = one.radius or next(
         (std.radius for std in standard_radii(footer.dataset) if std.threat == one.threat), None
     )
@@ -94,70 +107,15 @@ def _trained(runs: Sequence[MeasuredRun], footer: Footer) -> SuggestedRun | None
     )
 
 
-def _attacked(runs: Sequence[MeasuredRun], footer: Footer) -> SuggestedRun | None:
-    if headline(runs, "attacked") is not None:
-        return None
-    if footer.card.differentiable:
-        return SuggestedRun("Measure attacks: none was.", part="attacks")
-    standard = next(std.radius for std in standard_radii(footer.dataset) if std.threat == "linf")
-    attack = f"square-linf:radius={number_text(standard)}"
-    return SuggestedRun("Measure an attack that needs no gradients: none was.", (f"{footer.dataset}+{attack}",))
-
-
-def _half(runs: Sequence[MeasuredRun], footer: Footer) -> SuggestedRun | None:
-    chosen = headline(runs, "attacked")
-    if chosen is None:
-        return None
+def _half(runs: Sequence[MeasuredRun], footer: Footer, chosen: Headline) -> Iterator[SuggestedRun]:
     known = half_lost([run for run in runs if run.group == "attacked" and run_threat(run) == chosen.threat])
     if known is None or (known.radius is not None and known.radius.low > 0):
-        return None
+        return
     radii = _grid(known, chosen)
-    if len(radii) < 2 and known.radius is None:
-        return None
-    grid = ",".join(number_text(radius) for radius in radii)
-    return SuggestedRun(
-        "Find the radius where half of what it gets right is lost.",
-        (f"{footer.dataset}+sweep:attack=({_attack_text(chosen.run)}),radii=[{grid}]",),
-    )
-
-
-def _corrupted(runs: Sequence[MeasuredRun], footer: Footer) -> SuggestedRun | None:  # noqa: ARG001
-    some = headline(runs, "corrupted") is not None
-    return None if some else SuggestedRun("Measure corruptions: none was.", part="corruptions")
-
-
-def _together(runs: Sequence[MeasuredRun], footer: Footer) -> SuggestedRun | None:
-    if headline(runs, "both") is not None or not footer.card.differentiable:
-        return None
-    return SuggestedRun("Measure corruption and attack together: that was not.", part="combinations")
-
-
-def _stronger(runs: Sequence[MeasuredRun], footer: Footer) -> SuggestedRun | None:
-    chosen = headline(runs, "attacked")
-    if chosen is None or chosen.threat not in NORMS or not footer.card.differentiable:
-        return None
-    radius = radius_of(chosen.run)
-    strong = any(_is_strong(run) and run_threat(run) == chosen.threat for run in runs if run.group == "attacked")
-    if strong:
-        return None
-    return SuggestedRun(
-        "Try a stronger attack: the number above is an upper limit.",
-        (f"{footer.dataset}+autoattack-{chosen.threat}:radius={number_text(radius)}",),
-    )
-
-
-def _whole(runs: Sequence[MeasuredRun], footer: Footer) -> SuggestedRun | None:  # noqa: ARG001
-    chosen = headline(runs, "attacked") or headline(runs, "corrupted") or headline(runs, "undisturbed")
-    if chosen is None or not chosen.run.footer.is_partial:
-        return None
-    return SuggestedRun(
-        f"Measure all {chosen.run.footer.population:,} samples: these numbers rest on a part of them.",
-        (chosen.run.footer.scenario,),
-        whole=True,
-    )
-
-
-GAPS: tuple[Gap, ...] = (_doubt, _clean, _trained, _attacked, _half, _corrupted, _together, _stronger, _whole)
+    if len(radii) > 1 or known.radius is not None:
+        grid = ",".join(number_text(radius) for radius in radii)
+        scenario = f"{footer.dataset}+sweep:attack=({_attack_text(chosen.run)}),radii=[{grid}]"
+        yield SuggestedRun("Find the radius where half of what it gets right is lost.", (scenario,))
 
 
 def _command(suggested: SuggestedRun, results: ModelResults, footer: Footer) -> str:
@@ -211,7 +169,3 @@ def _attack_text(run: MeasuredRun) -> str:
     given = parse_ref(run.footer.changes[-1].text)
     args = [f"{name}={value_text(value)}" for name, value in given.keywords.items() if name not in ("radius", SEARCHED)]
     return f"{run.footer.changes[-1].name}:{','.join(args)}" if args else run.footer.changes[-1].name
-
-
-def _is_strong(run: MeasuredRun) -> bool:
-    return any(change.name.startswith(STRONG) for change in run.footer.changes)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from holdfast.core.types import ModelCard
 from holdfast.site import wording
+from holdfast.site.addresses import link
 from holdfast.site.cautions import Cautions, cautions_of
 from holdfast.site.figures import Figure, letters, report_figures
 from holdfast.site.headline import headline
 from holdfast.site.model_results import MeasuredRun, ModelResults, OtherRun
 from holdfast.site.next_step import NextStep, next_step
 from holdfast.site.report_verdict import Verdict, verdict
-from holdfast.site.reproduce import Setup, Totals, setups, totals
 from holdfast.site.shown_samples import PICTURE_BYTES, ShownSample, picked
-from holdfast.site.sources import link
 from holdfast.site.statements import TOPICS, Statement, caution_statement, comparison_statement, statements
 
 
@@ -42,12 +43,41 @@ class ModelPair:
 
 
 @dataclass(frozen=True, slots=True)
+class Setup:
+    """Runs made with the same versions on the same device, by the command that made them."""
+
+    device: str
+    versions: tuple[tuple[str, str], ...]
+    commands: dict[str, tuple[MeasuredRun, ...]]
+
+    @property
+    def runs(self) -> tuple[MeasuredRun, ...]:
+        return tuple(run for some in self.commands.values() for run in some)
+
+    @property
+    def facts(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """What the runs recorded besides, each fact with its values."""
+        met: dict[str, list[str]] = {}
+        for run in self.runs:
+            for name, value in run.footer.facts.items():
+                met.setdefault(name, []).append(value)
+        return tuple((name, tuple(dict.fromkeys(values))) for name, values in sorted(met.items()))
+
+
+class Totals(NamedTuple):
+    """What all runs took together."""
+
+    seconds: float
+    forwards: int
+    backwards: int
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """One report."""
 
     title: str
-    model: str
-    card: ModelCard
+    results: ModelResults
     facts: tuple[tuple[str, str, str | None], ...]
     measured: str
     verdicts: dict[str, Verdict]
@@ -63,40 +93,46 @@ class Page:
     galleries: tuple[SampleGallery, ...]
     setups: list[Setup]
     totals: Totals
-    finished: int
-    superseded: int
 
     @property
     def has_top5(self) -> bool:
-        return any(run.line.top5 is not None for run in self.runs)
+        return any(run.line.top5 is not None for run in self.results.runs)
 
     @property
     def has_sizes(self) -> bool:
-        return any(run.size is not None for run in self.runs)
-
-    @property
-    def runs(self) -> list[MeasuredRun]:
-        return [run for groups in self.scores.values() for some in groups.values() for run in some]
+        return any(run.size is not None for run in self.results.runs)
 
 
 def page(results: ModelResults, *, title: str | None = None) -> Page:
     known = cautions_of(results)
-    footer = results.newest
+    # a verdict for every dataset on which a change was measured; for the first where none was
+    changed = {name: runs for name, runs in results.datasets.items() if any(run.footer.changes for run in runs)}
+    first = dict([*results.datasets.items()][:1])
     return Page(
         title=title or results.model,
-        model=results.model,
-        card=footer.card,
-        facts=card_facts(footer.card),
+        results=results,
+        facts=card_facts(results.newest.card),
         measured=wording.period([run.footer.finished for run in results.runs]),
-        verdicts=_verdicts(results),
+        verdicts={name: verdict(runs) for name, runs in (changed or first).items()},
         step=next_step(results),
         summaries={dataset: statements(runs, dataset) for dataset, runs in results.datasets.items()},
         asides=(comparison_statement(results), caution_statement(known)),
         cautions=known,
-        scores=_scores(results),
+        scores={
+            dataset: {
+                topic: some for group, topic in TOPICS.items() if (some := [run for run in runs if run.group == group])
+            }
+            for dataset, runs in results.datasets.items()
+        },
         figures=report_figures(results),
         letters=letters(results),
-        headlines=tuple(_headlines(results)),
+        headlines=tuple(
+            ModelPair(chosen.run, other)
+            for runs in results.datasets.values()
+            for group in TOPICS
+            if (chosen := headline(runs, group)) is not None
+            for other in chosen.run.beside
+        ),
         rivals={
             model: [
                 ModelPair(run, other) for run in results.runs for other in run.beside if other.footer.model == model
@@ -104,27 +140,16 @@ def page(results: ModelResults, *, title: str | None = None) -> Page:
             for model in results.others
         },
         galleries=_galleries(results),
-        setups=setups(results.files),
-        totals=totals(results.files),
-        finished=results.finished,
-        superseded=results.superseded,
+        setups=_setups(results.files),
+        totals=Totals(*(sum(getattr(run.footer, name) for run in results.files) for name in Totals._fields)),
     )
-
-
-def _verdicts(results: ModelResults) -> dict[str, Verdict]:
-    """One for every dataset on which a change was measured; for the first where none was."""
-    changed = {name: runs for name, runs in results.datasets.items() if any(run.footer.changes for run in runs)}
-    return {name: verdict(runs) for name, runs in (changed or dict([*results.datasets.items()][:1])).items()}
 
 
 def card_facts(card: ModelCard) -> tuple[tuple[str, str, str | None], ...]:
     """Name, text and link of everything the card states; what it leaves out is said to be."""
     unstated = "not stated"
-    size = (
-        f"{card.channels} × {card.size} × {card.size}"
-        if card.size
-        else f"{wording.counted(card.channels, 'channel')}, any size"
-    )
+    any_size = f"{wording.counted(card.channels, 'channel')}, any size"
+    size = f"{card.channels} × {card.size} × {card.size}" if card.size else any_size
     facts: list[tuple[str, str, str | None]] = [
         ("Classes", wording.with_commas(card.classes), None),
         ("Parameters", wording.large(card.parameters) if card.parameters else unstated, None),
@@ -140,20 +165,6 @@ def card_facts(card: ModelCard) -> tuple[tuple[str, str, str | None], ...]:
     if not card.differentiable:
         facts.append(("Gradients", "none: attacks that need them do not apply", None))
     return tuple(facts)
-
-
-def _scores(results: ModelResults) -> dict[str, dict[str, list[MeasuredRun]]]:
-    return {
-        dataset: {
-            topic: some for group, topic in TOPICS.items() if (some := [run for run in runs if run.group == group])
-        }
-        for dataset, runs in results.datasets.items()
-    }
-
-
-def _headlines(results: ModelResults) -> list[ModelPair]:
-    chosen = [headline(runs, group) for runs in results.datasets.values() for group in TOPICS]
-    return [ModelPair(one.run, other) for one in chosen if one is not None for other in one.run.beside]
 
 
 def _galleries(results: ModelResults) -> tuple[SampleGallery, ...]:
@@ -172,3 +183,12 @@ def _galleries(results: ModelResults) -> tuple[SampleGallery, ...]:
         )
         for group, runs in filled.items()
     )
+
+
+def _setups(runs: Sequence[MeasuredRun]) -> list[Setup]:
+    """The runs by what they ran on and by command, in the order they were first met."""
+    met: dict[tuple[str, tuple[tuple[str, str], ...]], dict[str, tuple[MeasuredRun, ...]]] = {}
+    for run in runs:
+        commands = met.setdefault((run.footer.device, tuple(sorted(run.footer.versions.items()))), {})
+        commands[run.footer.command] = (*commands.get(run.footer.command, ()), run)
+    return [Setup(device, versions, commands) for (device, versions), commands in met.items()]

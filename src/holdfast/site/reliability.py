@@ -13,10 +13,10 @@ from holdfast.metrics.calibration import reliability
 from holdfast.metrics.calibration_error import CalibrationError, ReliabilityBin
 from holdfast.site import svg, wording
 from holdfast.site.line_charts import ChartArea
-from holdfast.store.footer import Footer
-from holdfast.store.store import Store
+from holdfast.store import Footer, Store
 
 SHARES = (0, 25, 50, 75, 100)
+BOUNDS = ("value", "low", "high")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,10 @@ def diagram(error: CalibrationError, *, name: str, title: str, width: int = 300)
     _axes(root, frame)
     group = svg.node(root, "g", class_="line c0")
     for one in error.bins:
-        _bin(group, frame, one)
+        x, value, low, high = frame.x(one.confidence), *(frame.y(getattr(one.accuracy, part)) for part in BOUNDS)
+        svg.node(group, "line", x1=x, x2=x, y1=low, y2=high, class_="whisker")
+        svg.marker(group, x, value, shape="circle")
+        svg.node(svg.node(group, "circle", cx=x, cy=value, r=9, class_="touch"), "title", _told(one))
     return svg.markup(root)
 
 
@@ -68,15 +71,6 @@ def _axes(root: ET.Element, frame: ChartArea) -> None:
     middle = frame.left + frame.width / 2
     svg.node(group, "text", "confidence, %", x=middle, y=frame.bottom + 36, text_anchor="middle", class_="name")
     svg.node(group, "line", x1=frame.x(0), x2=frame.x(1), y1=frame.y(0), y2=frame.y(1), class_="clean")
-
-
-def _bin(group: ET.Element, frame: ChartArea, one: ReliabilityBin) -> None:
-    x = frame.x(one.confidence)
-    low, high = frame.y(one.accuracy.low), frame.y(one.accuracy.high)
-    svg.node(group, "line", x1=x, x2=x, y1=low, y2=high, class_="whisker")
-    svg.marker(group, x, frame.y(one.accuracy.value), shape="circle")
-    touch = svg.node(group, "circle", cx=x, cy=frame.y(one.accuracy.value), r=9, class_="touch")
-    svg.node(touch, "title", _told(one))
 
 
 def _told(one: ReliabilityBin) -> str:

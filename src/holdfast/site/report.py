@@ -14,7 +14,9 @@ from typing import NamedTuple
 import jinja2
 from markupsafe import Markup
 
+from holdfast.boards.board_text import cell_text
 from holdfast.core.errors import HoldfastError
+from holdfast.core.json_text import json_text
 from holdfast.site import wording
 from holdfast.site.bars import bar
 from holdfast.site.conditions import in_levels
@@ -24,6 +26,8 @@ from holdfast.site.policy import report_policy, report_script, report_style, sit
 from holdfast.site.reliability import diagrams
 from holdfast.site.shown_samples import data_uri
 from holdfast.store.store import Store
+
+ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
 class BoardRank(NamedTuple):
@@ -69,14 +73,13 @@ def report_html(
     results = model_results(store, model, beside=beside)
     if board_ranks is not None:  # a published page does not show local paths
         results = replace(results, store="")
-    shown = page(results, title=title)
     return (
         template_environment()
         .get_template("report.html.j2")
         .render(
-            page=shown,
+            page=page(results, title=title),
             board_ranks=board_ranks,
-            reliability=diagrams(store, [run.footer for run in shown.runs]),
+            reliability=diagrams(store, [run.footer for run in results.runs]),
             policy=Markup(report_policy()),
             style=Markup(report_style()),
             script=Markup(report_script()),
@@ -104,10 +107,17 @@ def template_environment() -> jinja2.Environment:
         bar=bar,
         in_levels=lambda run: in_levels(run.footer),
         data_uri=data_uri,
+        cell_text=cell_text,
+        inline_json=inline_json,
         site_policy=Markup(site_policy()),
     )
     made.filters["ticked"] = _ticked
     return made
+
+
+def inline_json(value: object) -> Markup:
+    """JSON for `<script type="application/json">`: a name cannot close the element or open a comment."""
+    return Markup(json_text(value, compact=True).translate(ESCAPES))
 
 
 def _ticked(text: str) -> Markup:

@@ -32,7 +32,10 @@ def verdict(runs: Sequence[MeasuredRun]) -> Verdict:
     """
     clean, attack = headline(runs, "undisturbed"), headline(runs, "attacked")
     corrupted = [run for run in runs if run.group == "corrupted" and run.kept is not None and run.kept.n]
-    sentences = [*_about_chance(clean), *_about_attack(attack), *_about_corruptions(corrupted), *_about_flags(attack)]
+    sentences = [*_about_chance(clean), *_about_attack(attack), *_about_corruptions(corrupted)]
+    raised = [] if attack is None else [flag.name for flag in attack.run.footer.flags if flag.level in SERIOUS]
+    if raised:
+        sentences.append(f"Read this first: {wording.joined_words(raised)} was raised for that attack.")
     claim, holds = _claim(clean, attack, corrupted)
     return Verdict(claim, " ".join(sentences), holds)
 
@@ -64,11 +67,9 @@ def _claim(
         return f"It holds up{part} under attack; corruptions were not measured.", True
     if lost:
         return f"It holds up{part} under attack, not under every corruption.", False
-    return (
-        (f"It holds up{part} under attack, and under the corruptions measured.", True)
-        if part
-        else ("It holds up.", True)
-    )
+    if part:
+        return f"It holds up{part} under attack, and under the corruptions measured.", True
+    return "It holds up.", True
 
 
 def _about_chance(clean: Headline | None) -> list[str]:
@@ -116,11 +117,6 @@ def _about_corruptions(corrupted: Sequence[MeasuredRun]) -> list[str]:
         none = "Under the worst"
         return [f"{none} of {count}, {worst.label}, it may lose half of what it gets right: {rests}."]
     return [f"{none} of {count} does it lose most of what it gets right; under the worst, {worst.label}, {rests}."]
-
-
-def _about_flags(attack: Headline | None) -> list[str]:
-    raised = [] if attack is None else [flag.name for flag in attack.run.footer.flags if flag.level in SERIOUS]
-    return [f"Read this first: {wording.joined_words(raised)} was raised for that attack."] if raised else []
 
 
 def _level(kept: Score | None) -> str | None:

@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from holdfast.core.types import Score
 from holdfast.core.values import number_text
@@ -70,7 +71,8 @@ def series(runs: Sequence[MeasuredRun], nearby: Iterable[OtherRun], clean: Measu
         along = [(key[1], some) for key, some in joined.items() if key[0] == axis]
         named = labels([some[0].footer for _, some in along], without=axis)
         for label, (met, some) in zip(named, along, strict=True):
-            made = _series(label, some, axis, [other for other in spare if _belongs(other.footer, axis, met)])
+            near = [other for other in spare if axis in axes(other.footer)]
+            made = _series(label, some, axis, [each for each in near if condition(each.footer, without=axis) == met])
             all_series.append(made if clean is None else _from_zero(made, some[0].footer, clean))
     return all_series
 
@@ -100,13 +102,8 @@ def without_common_end(drawn: Sequence[Series]) -> tuple[list[Series], str]:
 
 def segments(points: ChartPoints) -> list[list[ChartPoint]]:
     """The stretches without a gap."""
-    stretches: list[list[ChartPoint]] = [[]]
-    for point in points:
-        if point is None:
-            stretches.append([])
-        else:
-            stretches[-1].append(point)
-    return [stretch for stretch in stretches if stretch]
+    runs = groupby(points, key=lambda point: point is not None)
+    return [[point for point in run if point is not None] for is_measured, run in runs if is_measured]
 
 
 def tick_texts(axis: str, ticks: Sequence[float]) -> tuple[str, list[str]]:
@@ -146,10 +143,6 @@ def _from_zero(one: Series, attacked: Footer, clean: MeasuredRun) -> Series:
     ticks = (0.0, *one.ticks)
     others = {model: (None, *points) for model, points in one.others.items()}
     return replace(one, ticks=ticks, own=(start, *one.own), others=others)
-
-
-def _belongs(footer: Footer, axis: StrengthAxis, met: str) -> bool:
-    return axis in axes(footer) and condition(footer, without=axis) == met
 
 
 def _ladder(axis: str, values: Iterable[float]) -> tuple[float, ...]:

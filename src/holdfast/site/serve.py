@@ -9,7 +9,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -36,29 +35,11 @@ HEADERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
-    """A finished build: its folder, and its files with a digest each.
-
-    `lacks_files`: a file of the store could not be read, and may be readable now.
-    """
-
-    folder: Path
-    files: Mapping[str, str]
-    stamp: str
-    lacks_files: bool = False
-
-
 class Pages:
     """The pages of a store, built again when it has changed."""
 
     def __init__(
-        self,
-        store: Store,
-        *,
-        own: Sequence[str] = (),
-        told: Callable[[Site], None],
-        pause: float = PAUSE,
+        self, store: Store, *, own: Sequence[str] = (), told: Callable[[Site], None], pause: float = PAUSE
     ) -> None:
         self.store, self.own, self.told, self.pause = store, own, told, pause
         self._folder = temporary_folder("holdfast-site-")
@@ -82,7 +63,7 @@ class Pages:
         # requests under way may still read the build before; the one before that is done with
         if self._before is not None:
             shutil.rmtree(self._before, ignore_errors=True)
-        self._before = old.folder
+        self._before = old.out
         return True
 
     def watch(self, say: Callable[[str], None]) -> None:
@@ -103,22 +84,16 @@ class Pages:
         self._stop.set()
         self._folder.close()
 
-    def _build(self, old: Built | None) -> Built:
+    def _build(self, old: Site | None) -> Site:
         self._count += 1
         store, folder = Store(self.store.url), self._folder.path / str(self._count)
         try:
-            site = build_site(
-                store,
-                folder,
-                own=self.own,
-                before=old.folder if old else None,
-                is_live=True,
-            )
+            site = build_site(store, folder, own=self.own, before=old.out if old else None, is_live=True)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         self.told(site)
-        return Built(site.out, site.files, site.stamp, site.lacks_files)
+        return site
 
 
 def server(pages: Pages, *, host: str = "127.0.0.1", port: int = 8000) -> ThreadingHTTPServer:
@@ -154,39 +129,28 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 30
 
     def do_GET(self) -> None:
-        self._answer(with_body=True)
+        if not self._is_for_us():
+            self._say(HTTPStatus.FORBIDDEN, "this server answers to its own address only\n")
+            return
+        built, name, data = self.served.built, _name(self.path), None
+        digest = built.files.get(name)
+        if digest is not None and self.headers.get("If-None-Match") == f'"{digest}"':
+            self._head(HTTPStatus.NOT_MODIFIED, {"ETag": f'"{digest}"'})
+            return
+        with contextlib.suppress(OSError):
+            data = (built.out / name).read_bytes() if digest is not None else None
+        if data is None:
+            self._say(HTTPStatus.NOT_FOUND, "no such page\n")
+        else:
+            self._send(HTTPStatus.OK, data, _type(name), {"ETag": f'"{digest}"'})
 
-    def do_HEAD(self) -> None:
-        self._answer(with_body=False)
+    do_HEAD = do_GET  # noqa: N815 - the same without the body
 
     def _refuse(self) -> None:
         self.close_connection = True
         self._say(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD\n", {"Allow": "GET, HEAD", "Connection": "close"})
 
     do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_TRACE = do_CONNECT = _refuse  # noqa: N815
-
-    def _answer(self, *, with_body: bool) -> None:
-        if not self._is_for_us():
-            self._say(HTTPStatus.FORBIDDEN, "this server answers to its own address only\n", with_body=with_body)
-            return
-        built = self.served.built
-        name = _name(self.path)
-        digest = built.files.get(name)
-        if digest is None:
-            self._say(HTTPStatus.NOT_FOUND, "no such page\n", with_body=with_body)
-            return
-        if self.headers.get("If-None-Match") == f'"{digest}"':
-            self._head(HTTPStatus.NOT_MODIFIED, {"ETag": f'"{digest}"'})
-            return
-        try:
-            data = (built.folder / name).read_bytes()
-        except OSError:
-            self._say(HTTPStatus.NOT_FOUND, "no such page\n", with_body=with_body)
-            return
-        kind = _type(name)
-        self._head(HTTPStatus.OK, {"Content-Type": kind, "Content-Length": str(len(data)), "ETag": f'"{digest}"'})
-        if with_body:
-            self.wfile.write(data)
 
     def _is_for_us(self) -> bool:
         """A page elsewhere can point its own name at this machine: on loopback only local names are answered."""
@@ -196,13 +160,12 @@ class _Handler(BaseHTTPRequestHandler):
             return urlsplit(f"//{self.headers.get('Host', '')}").hostname in self.hosts
         return False
 
-    def _say(
-        self, status: HTTPStatus, text: str, headers: Mapping[str, str] | None = None, *, with_body: bool = True
-    ) -> None:
-        data = text.encode()
-        head = {"Content-Type": "text/plain; charset=utf-8", "Content-Length": str(len(data)), **(headers or {})}
-        self._head(status, head)
-        if with_body:
+    def _say(self, status: HTTPStatus, text: str, headers: Mapping[str, str] | None = None) -> None:
+        self._send(status, text.encode(), "text/plain; charset=utf-8", headers or {})
+
+    def _send(self, status: HTTPStatus, data: bytes, kind: str, headers: Mapping[str, str]) -> None:
+        self._head(status, {"Content-Type": kind, "Content-Length": str(len(data)), **headers})
+        if self.command != "HEAD":
             self.wfile.write(data)
 
     def _head(self, status: HTTPStatus, headers: Mapping[str, str]) -> None:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from holdfast.core.types import Score
 from holdfast.core.values import number_text
-from holdfast.metrics.averages import average_accuracy, mean_of
+from holdfast.metrics.means import mean_of
+from holdfast.metrics.unions import average_accuracy
 from holdfast.site import wording
 from holdfast.site.cautions import Cautions
 from holdfast.site.half_lost import HalfLost, half_lost
 from holdfast.site.headline import Headline, by_threat, headline, run_threat, unmeasured_training
 from holdfast.site.model_results import MeasuredRun, ModelResults
-from holdfast.site.stated_radii import Trained
 
 TOPICS = {
     "undisturbed": "Undisturbed",
@@ -60,8 +60,8 @@ def statements(runs: Sequence[MeasuredRun], dataset: str) -> list[Statement]:
             run = chosen.run
             text = " ".join([_sentence(chosen, some, dataset), *_drop(run), *_doubt(run, some)])
             more = (*_wrong_class(run), *(_about_attacks(chosen, some) if group == "attacked" else ()))
-            score = run.accuracy if group != "corrupted" else _mean(some)
-            made.append(Statement(topic, text, score, any(one.footer.is_partial for one in _shown(chosen, some)), more))
+            score, behind = (_mean(some), some) if group == "corrupted" else (run.accuracy, [run])
+            made.append(Statement(topic, text, score, any(one.footer.is_partial for one in behind), more))
     missing = [name for group, name in MISSING.items() if headline(runs, group) is None]
     if missing:
         names = wording.joined_words(missing)
@@ -83,7 +83,11 @@ def comparison_statement(results: ModelResults) -> Statement:
     if not met:
         return Statement(topic, "No other model of this store was measured under the same scenarios.")
     several = len({dataset for dataset, _ in met}) > 1
-    parts = [f"{_where(run)}{f' ({dataset})' if several else ''} {_verdicts(run)}" for dataset, run in met]
+    parts = [
+        ("undisturbed" if run.group == "undisturbed" else f"under {run.label}")
+        + f"{f' ({dataset})' if several else ''} {_verdicts(run)}"
+        for dataset, run in met
+    ]
     return Statement(topic, f"On the same samples, {'; '.join(parts)}.")
 
 
@@ -99,7 +103,8 @@ def caution_statement(trust: Cautions) -> Statement:
         facts.append(f"{runs} {rest} on a part of the samples")
     if trust.flags:
         names = wording.joined_words([flag.name for flag in trust.flags])
-        facts.append(f"{wording.counted(len(trust.flags), 'kind')} of flag {_was(trust.flags)} raised ({names})")
+        was = "was" if len(trust.flags) == 1 else "were"
+        facts.append(f"{wording.counted(len(trust.flags), 'kind')} of flag {was} raised ({names})")
     if trust.failures:
         failed = sum(failure.samples for failure in trust.failures)
         facts.append(f"{wording.counted(failed, 'sample')} failed")
@@ -131,7 +136,7 @@ def half_sentence(half: HalfLost | None) -> str:
             f"({attack})."
         )
     in_levels = all(number_text(radius).endswith("/255") for radius in half.radii)
-    about = wording.size_text(half.radius, in_levels=in_levels, digits=2)
+    about = wording.radius_text(half.radius.value, in_levels=in_levels, digits=2)
     return (
         f"Half of what it gets right is lost at a radius of about {about}, interpolated "
         f"({_span(half.radius)}, {wording.counted(half.radius.n, 'sample')} right when undisturbed; {half.attack})."
@@ -176,11 +181,6 @@ def _mean(runs: Sequence[MeasuredRun]) -> Score:
     return mean_of([run.accuracy for run in some])
 
 
-def _shown(chosen: Headline, some: Sequence[MeasuredRun]) -> Sequence[MeasuredRun]:
-    """The runs that a statement's number rests on."""
-    return some if chosen.run.group == "corrupted" else [chosen.run]
-
-
 def _together(run: MeasuredRun) -> str:
     kinds = [change.kind == "attack" for change in run.footer.changes]
     return "Corrupted and then attacked" if kinds == sorted(kinds) else "Corrupted and attacked"
@@ -200,12 +200,10 @@ def _drop(run: MeasuredRun) -> list[str]:
 
 def _doubt(run: MeasuredRun, some: Sequence[MeasuredRun]) -> list[str]:
     near = [other for other in some if other is not run and other.accuracy.low <= run.accuracy.high]
-    sentences = []
     if run.group == "corrupted" and near:
-        sentences.append(f"The intervals of {wording.counted(len(near), 'other')} overlap with it.")
-    if run.group in ("attacked", "both"):
-        sentences.append("This is an upper limit: a stronger attack may leave fewer.")
-    return sentences
+        return [f"The intervals of {wording.counted(len(near), 'other')} overlap with it."]
+    is_attacked = run.group in ("attacked", "both")
+    return ["This is an upper limit: a stronger attack may leave fewer."] if is_attacked else []
 
 
 def _wrong_class(run: MeasuredRun) -> list[str]:
@@ -230,28 +228,21 @@ def quoted_class(run: MeasuredRun, index: int) -> str:
 def _about_attacks(chosen: Headline, some: Sequence[MeasuredRun]) -> list[str]:
     """What of training was not tried, where half is lost, what other threats leave, and the lowest of all."""
     same = [run for run in some if run_threat(run) == chosen.threat]
-    sentences = [_untried(one) for one in unmeasured_training(some)]
+    sentences = []
+    for one in unmeasured_training(some):
+        radius = f" at radius {number_text(one.radius)}" if one.radius is not None else ""
+        sentences.append(f"It was trained against {one.attack}{radius}, which was not measured.")
     sentences.append(half_sentence(half_lost(same)))
     others = [one for one in by_threat(some) if one.threat != chosen.threat]
     if others:
-        named = [f"{one.run.label}: {_briefly(one.run)}" for one in others[:LISTED]]
+        named = [f"{one.run.label}: {wording.with_bounds(one.run.accuracy)}" for one in others[:LISTED]]
         rest = f"; {len(others) - LISTED} more are in the table" if len(others) > LISTED else ""
         sentences.append(f"Other threats, each at its stated radius: {'; '.join(named)}{rest}.")
     lowest = min((run for run in some if run.accuracy.n), key=lambda run: (run.accuracy.value, run.label))
     if lowest.accuracy.value < chosen.run.accuracy.value:
-        sentences.append(
-            f"The lowest of all {len(some)} attacks and radii measured is {lowest.label}: {_briefly(lowest)}."
-        )
+        bounds = wording.with_bounds(lowest.accuracy)
+        sentences.append(f"The lowest of all {len(some)} attacks and radii measured is {lowest.label}: {bounds}.")
     return sentences
-
-
-def _untried(one: Trained) -> str:
-    radius = f" at radius {number_text(one.radius)}" if one.radius is not None else ""
-    return f"It was trained against {one.attack}{radius}, which was not measured."
-
-
-def _briefly(run: MeasuredRun) -> str:
-    return f"{wording.with_bounds(run.accuracy)}"
 
 
 def _verdicts(run: MeasuredRun) -> str:
@@ -262,11 +253,3 @@ def _verdicts(run: MeasuredRun) -> str:
         if names:
             parts.append(f"{words} {wording.joined_words(names) if len(names) <= FEW else f'{len(names)} others'}")
     return wording.joined_words(parts)
-
-
-def _where(run: MeasuredRun) -> str:
-    return "undisturbed" if run.group == "undisturbed" else f"under {run.label}"
-
-
-def _was(things: Sequence[object]) -> str:
-    return "was" if len(things) == 1 else "were"

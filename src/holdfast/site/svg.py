@@ -40,12 +40,8 @@ def marker(parent: ET.Element, x: float, y: float, *, shape: str, size: float = 
         "triangle": ((0, -1.25), (1.25, 1), (-1.25, 1)),
         "wedge": ((0, 1.25), (1.25, -1), (-1.25, -1)),
     }[shape]
-    node(
-        parent,
-        "polygon",
-        points=path((x + dx * size * 0.92, y + dy * size * 0.92) for dx, dy in corners),
-        class_=class_,
-    )
+    points = path((x + dx * size * 0.92, y + dy * size * 0.92) for dx, dy in corners)
+    node(parent, "polygon", points=points, class_=class_)
 
 
 def path(points: Iterable[tuple[float, float]]) -> str:

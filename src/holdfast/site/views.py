@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -41,7 +41,10 @@ def every_view(footers: Sequence[Footer], keeps_radii: Callable[[Footer], bool])
 
     A search also asked about the samples without the attack. Where no run of its own did, that is one more view.
     """
-    made = [view for footer in footers for view in _readable(footer, keeps_radii)]
+    made: list[View] = []
+    for footer in footers:
+        read = views(footer)
+        made += read if read[0].radius is None or keeps_radii(footer) else [View(footer, None)]
     plain = {identity(view.footer) for view in made if not view.footer.changes}
     for view in sorted(made, key=lambda view: (-view.footer.n, view.footer.key)):
         before = without_attack(view)
@@ -88,18 +91,11 @@ def rows_at(rows: Rows, view: View) -> Rows:
     predictions = np.where(stands, rows.labels, np.where(fell == rows.labels, np.nan, fell))
     known = np.isfinite(predictions)
     table = rows.table
-    columns = {
-        "prediction": pa.array(np.where(known, predictions, 0).astype(np.int32), mask=~known),
-        "rank": pa.nulls(len(rows), pa.int32()),
-    }
+    answers = pa.array(np.where(known, predictions, 0).astype(np.int32), mask=~known)
+    columns = {"prediction": answers, "rank": pa.nulls(len(rows), pa.int32())}
     for name, column in columns.items():
         table = table.set_column(SCHEMA.get_field_index(name), SCHEMA.field(name), column)
     return Rows(table, view.footer)
-
-
-def _readable(footer: Footer, keeps_radii: Callable[[Footer], bool]) -> list[View]:
-    read = views(footer)
-    return read if read[0].radius is None or keeps_radii(footer) else [View(footer, None)]
 
 
 def _of_sweep(footer: Footer, sweep: ChangeRecord) -> list[View]:
@@ -107,7 +103,9 @@ def _of_sweep(footer: Footer, sweep: ChangeRecord) -> list[View]:
     how = {name: sweep.args[name] for name in ("exhaustive", "warm") if sweep.args.get(name)}
     args = {**inner.keywords, **how, SEARCHED: SWEEP}
     made = replace(sweep, name=inner.name, text=str(sweep.args.get("attack", "")), args=args)
-    return _at(footer, made, _numbers(sweep.args.get("radii", ())))
+    radii = sweep.args.get("radii", ())
+    listed = radii if isinstance(radii, list | tuple) else [radii]
+    return _at(footer, made, [float(one) for one in listed if is_number(one) and one > 0])
 
 
 def _of_minimal(footer: Footer, attack: ChangeRecord) -> list[View]:
@@ -126,8 +124,3 @@ def _at(footer: Footer, attack: ChangeRecord, radii: Iterable[float]) -> list[Vi
     return [
         View(replace(footer, changes=(*before, change)), radius, radius == changes[-1][0]) for radius, change in changes
     ]
-
-
-def _numbers(values: Any) -> list[float]:
-    items = values if isinstance(values, list | tuple) else [values]
-    return [float(one) for one in items if is_number(one) and one > 0]

@@ -83,13 +83,8 @@ def confidence_text(probability: float) -> str:
     return f"over 99{SPACE}%" if text == "100" and probability < 1 else f"{text}{SPACE}%"
 
 
-def size_text(score: Score, *, in_levels: bool = False, digits: int = 3) -> str:
-    """A perturbation size to three figures, in 255ths where the radius was given so."""
-    return radius_text(score.value, in_levels=in_levels, digits=digits)
-
-
 def radius_text(value: float, *, in_levels: bool = False, digits: int = 3) -> str:
-    """A radius or a size: `7.5/255` in 255ths, else `0.483`."""
+    """A radius or a size to some figures: `7.5/255` where radii were given in 255ths, else `0.483`."""
     text = rounding.figures(value * 255 if in_levels else value, digits)
     return f"{text}/255" if in_levels else text
 
@@ -129,15 +124,13 @@ def duration_text(seconds: float) -> str:
 
 def period(times: Sequence[str]) -> str:
     """The day, or the first and the last day, of some ISO 8601 times; empty where none is stated."""
-    days = sorted({_day(time) for time in times if time})
-    if not days:
-        return ""
-    return _in_words(days[0]) if len(days) == 1 else f"{_in_words(days[0])} to {_in_words(days[-1])}"
+    days = [_in_words(day) for day in sorted({_day(time) for time in times if time})]
+    return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
 
 
-def joined_words(items: Sequence[str], last: str = "and") -> str:
+def joined_words(items: Sequence[str]) -> str:
     """`a, b and c`"""
-    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} {last} {items[-1]}"
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
 
 
 def _signed(share: float, digits: int) -> str:

@@ -5,34 +5,21 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from holdfast.core.errors import HoldfastError
 from holdfast.store.files import Damaged, Foreign
 from holdfast.store.footer import FOOTER_KEY, Footer, OtherFormat
-from holdfast.store.parquet_bytes import parquet_file
+from holdfast.store.parquet_bytes import parquet_file, whole_file
 from holdfast.store.rows import SCHEMA, Rows, is_named, rows_digest
 
 SUFFIX = ".parquet"
 LARGEST = 1 << 26  # bytes of columns that a file may always claim
 RATIO = 2000  # and beyond that, how many times its own size: no rows compress that well
-NOT_PARQUET = (  # what Arrow raises on damage; ValueError: names that are not text
-    pa.ArrowException,
-    OSError,
-    ValueError,
-    TypeError,
-    KeyError,
-    IndexError,
-    OverflowError,
-)
 HINT = "`holdfast evaluate` with the same arguments moves it aside and measures again"
 LEFT = "it is left where it is: move it out of the store, or read it with the version of holdfast that wrote it"
 
 
 def decoded_rows(data: bytes, name: str, *, is_kept: bool = True) -> Rows:
-    """The rows of a file, checked against their digest and footer; of one that a store keeps, the name too.
-
-    `MemoryError` passes: it says nothing about the file.
-    """
-    try:
+    """The rows of a file, checked against their digest and footer; of one that a store keeps, the name too."""
+    with whole_file(name, "Parquet file", HINT):
         file = parquet_file(data)
         footer = footer_of(file.metadata, name, is_kept=is_kept)
         _check_claims(file.metadata, footer, len(data), name)
@@ -40,10 +27,6 @@ def decoded_rows(data: bytes, name: str, *, is_kept: bool = True) -> Rows:
         if not table.schema.equals(SCHEMA):  # the hint in a file at its Arrow types is under no seal
             table = table.cast(SCHEMA.with_metadata(table.schema.metadata))
         is_sound = is_named(table, footer) and table.num_rows == footer.n and rows_digest(table) == footer.digest
-    except (HoldfastError, MemoryError):
-        raise
-    except NOT_PARQUET as error:
-        raise Damaged(f"{name} is not a whole Parquet file: {error}", hint=HINT) from error
     if not is_sound:
         raise Damaged(f"{name} does not match its digest: it was changed or damaged after writing", hint=HINT)
     return Rows(table, footer)
@@ -51,13 +34,8 @@ def decoded_rows(data: bytes, name: str, *, is_kept: bool = True) -> Rows:
 
 def decoded_footer(data: bytes, name: str) -> Footer:
     """The footer of a file from its bytes or their end."""
-    try:
-        about = pq.read_metadata(pa.BufferReader(data))
-        return footer_of(about, name)
-    except (HoldfastError, MemoryError):
-        raise
-    except NOT_PARQUET as error:
-        raise Damaged(f"{name} is not a whole Parquet file: {error}", hint=HINT) from error
+    with whole_file(name, "Parquet file", HINT):
+        return footer_of(pq.read_metadata(pa.BufferReader(data)), name)
 
 
 def footer_of(about: pq.FileMetaData, name: str, *, is_kept: bool = True) -> Footer:

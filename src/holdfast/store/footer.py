@@ -165,7 +165,7 @@ class Footer:
                 raise OtherFormat(problem, hint=HINT)
             made = {name: make(record[name]) for name, make in compounds.items() if name in record}
             footer = _from_record(cls, record | made)
-            _check_text(record)
+            json.dumps(record, ensure_ascii=False).encode()  # half of a surrogate pair: no table could hold it
             _check_counts(footer)
         except (TypeError, ValueError, AttributeError, RecursionError) as error:
             raise OtherFormat(f"a footer that this installation cannot read: {error}", hint=HINT) from error
@@ -196,11 +196,6 @@ def _plain_fields(kind: Any) -> dict[str, tuple[type, ...]]:
     words = {f.name: str(f.type).split(" | ") for f in fields(kind)}
     plain = {name: types for name, types in words.items() if set(types) <= KINDS.keys()}
     return {name: tuple(kind for word in types for kind in KINDS[word]) for name, types in plain.items()}
-
-
-def _check_text(record: object) -> None:
-    """Half of a surrogate pair is no text: nothing could print it, nor a table hold it."""
-    json.dumps(record, ensure_ascii=False).encode()
 
 
 def _check_counts(footer: Footer) -> None:

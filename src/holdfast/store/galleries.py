@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import zlib
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from holdfast.core.errors import HoldfastError
-from holdfast.store.decoding import NOT_PARQUET
 from holdfast.store.files import Damaged
-from holdfast.store.parquet_bytes import parquet_table
+from holdfast.store.parquet_bytes import parquet_encoded, parquet_table, whole_file
 
 FOLDER = "gallery"
 KEY = b"holdfast gallery"
@@ -42,15 +38,12 @@ class Gallery(NamedTuple):
 def gallery_to_parquet(run: str, rows: str, pictures: Sequence[Picture]) -> bytes:
     columns = {name: [getattr(picture, name) for picture in pictures] for name in Picture._fields}
     about = {"run": run, "rows": rows, "digest": gallery_digest(run, rows, pictures)}
-    table = pa.table(columns, schema=SCHEMA.with_metadata({KEY: json.dumps(about).encode()}))
-    sink = io.BytesIO()
-    pq.write_table(table, sink, compression="zstd")
-    return sink.getvalue()
+    return parquet_encoded(pa.table(columns, schema=SCHEMA.with_metadata({KEY: json.dumps(about).encode()})))
 
 
 def gallery_from_parquet(data: bytes, name: str, run: str) -> Gallery:
     """The pictures of a run; `Damaged` where they are not those that were written."""
-    try:
+    with whole_file(name, "gallery", HINT):
         table = parquet_table(data)
         metadata = table.schema.metadata or {}
         if not table.schema.equals(SCHEMA):
@@ -60,10 +53,6 @@ def gallery_from_parquet(data: bytes, name: str, run: str) -> Gallery:
             return Gallery(pictures, None)
         about = json.loads(metadata[KEY])
         is_sound = about["run"] == run and about["digest"] == gallery_digest(run, about["rows"], pictures)
-    except (HoldfastError, MemoryError):
-        raise
-    except NOT_PARQUET as error:
-        raise Damaged(f"{name} is not a whole gallery: {error}", hint=HINT) from error
     if not is_sound:
         raise Damaged(f"{name} does not match its digest: it was changed or damaged after writing", hint=HINT)
     return Gallery(pictures, str(about["rows"]))

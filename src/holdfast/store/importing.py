@@ -11,6 +11,7 @@ import numpy as np
 from holdfast.core.errors import Misuse, unknown
 from holdfast.core.table import Table
 from holdfast.store.decoding import row_name
+from holdfast.store.footer import Footer
 from holdfast.store.scores import Scores, from_tidy, scores_file_name, scores_to_parquet, tidy
 from holdfast.store.store import Store
 
@@ -80,18 +81,14 @@ def imports(store: Store) -> list[Import]:
         table = one.table
         shape = (len(table.models), len(table.settings))
         matches.append(Import(import_name(one), one.benchmark, *shape, str(one.origin or ""), (scores_file_name(one),)))
-    runs: dict[str, list[str]] = {}
-    models: dict[str, set[str]] = {}
-    scenarios: dict[str, set[str]] = {}
+    runs: dict[str, dict[str, Footer]] = {}
     for key, footer in store.footers().items():
-        if FORMAT in footer.facts and "imported from" in footer.facts:
-            name = footer.facts[FORMAT]
-            runs.setdefault(name, []).append(row_name(key))
-            models.setdefault(name, set()).add(footer.model)
-            scenarios.setdefault(name, set()).add(footer.scenario)
-    for name, files in sorted(runs.items()):
-        made = Import(name, name, len(models[name]), len(scenarios[name]), f"{len(files)} runs", tuple(sorted(files)))
-        matches.append(made)
+        if FORMAT in footer.facts and footer.is_imported:
+            runs.setdefault(footer.facts[FORMAT], {})[row_name(key)] = footer
+    for name, footers in sorted(runs.items()):
+        models, scenarios = ({getattr(one, what) for one in footers.values()} for what in ("model", "scenario"))
+        files = tuple(sorted(footers))
+        matches.append(Import(name, name, len(models), len(scenarios), f"{len(files)} runs", files))
     return matches
 
 

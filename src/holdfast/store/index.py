@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from holdfast.core.errors import HoldfastError
 from holdfast.store.files import CannotRead, Damaged, Files, Foreign, Unusable
 from holdfast.store.footer import Footer, compounds
-from holdfast.store.parquet_bytes import parquet_file, parquet_table
+from holdfast.store.parquet_bytes import parquet_file, parquet_table, whole_file
 
 NAME = "index.parquet"
 FEW = 5000  # names: a folder of so many is listed in milliseconds, every time
@@ -32,6 +32,7 @@ REST = 10  # a larger one is listed again after this many times as long as listi
 WORTH = 100  # the table is written anew when one in so many entries is new
 SEAL_KEY = b"holdfast index"
 EDITED = {b"holdfast sealed", b"pandas"}  # what an editor leaves in the metadata when the seal is gone
+HINT = "it is derived from the files: any command that reads the store makes it again"
 BLANK = b"0" * 64  # the bytes of the seal while it is computed
 READERS = 8  # footers read at once: an object store answers each slowly and many together
 
@@ -190,7 +191,7 @@ def index_to_bytes(known: Mapping[str, IndexEntry]) -> bytes:
 
 def index_from_bytes(data: bytes) -> dict[str, IndexEntry]:
     """The entries of an index; nothing where another version wrote it. `Damaged` where it is not as it was written."""
-    try:
+    with whole_file(NAME, "Parquet file", HINT):
         about = parquet_file(data).metadata.metadata or {}
         if SEAL_KEY not in about and not EDITED & about.keys():
             return {}
@@ -202,13 +203,6 @@ def index_from_bytes(data: bytes) -> dict[str, IndexEntry]:
         names, stamps = table.column("name").to_pylist(), table.column("stamp").to_pylist()
         with _uncollected():
             return dict(zip(names, map(IndexEntry, stamps, footers_in(table)), strict=True))
-    except (HoldfastError, MemoryError):
-        raise
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
-        raise Damaged(f"{NAME} is not a whole Parquet file: {error}", hint=HINT) from error
-
-
-HINT = "it is derived from the files: any command that reads the store makes it again"
 
 
 def _is_sealed(data: bytes, seal: bytes) -> bool:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from holdfast.core.errors import HoldfastError
 
 MOST_DEPTH = 100
+Item = TypeVar("Item")
 CONSTANTS = {"true": True, "false": False, "null": None, "undefined": None}
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0", "\n": ""}
 SPACE = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
@@ -60,7 +63,7 @@ class _Reader:
         sign = self._next()
         if sign in ("{", "["):
             self._deeper()
-            value = self._object() if sign == "{" else self._list()
+            value = dict(self._items("}", self._pair)) if sign == "{" else list(self._items("]", self.value))
             self.depth -= 1
             return value
         if sign in ("'", '"', "`"):
@@ -73,27 +76,19 @@ class _Reader:
         self.at = match.end()
         return CONSTANTS[match[0]]
 
-    def _object(self) -> dict[str, object]:
-        record: dict[str, object] = {}
+    def _items(self, end: str, item: Callable[[], Item]) -> Iterator[Item]:
+        """What stands between brackets, with commas between."""
         self.at += 1
-        while self._next() != "}":
-            key = self._key()
-            self._take(":")
-            record[key] = self.value()
-            if self._next() != "}":
+        while self._next() != end:
+            yield item()
+            if self._next() != end:
                 self._take(",")
         self.at += 1
-        return record
 
-    def _list(self) -> list[object]:
-        items: list[object] = []
-        self.at += 1
-        while self._next() != "]":
-            items.append(self.value())
-            if self._next() != "]":
-                self._take(",")
-        self.at += 1
-        return items
+    def _pair(self) -> tuple[str, object]:
+        key = self._key()
+        self._take(":")
+        return key, self.value()
 
     def _key(self) -> str:
         if self._next() in ("'", '"'):
@@ -101,17 +96,10 @@ class _Reader:
         if match := WORD.match(self.text, self.at):
             self.at = match.end()
             return match[0]
-        match = NUMBER.match(self.text, self.at)
-        if match is None:
-            raise self._wrong("a name expected")
-        self.at = match.end()
-        return repr(float(match[0])).removesuffix(".0")
+        return repr(float(self._matched(NUMBER, "a name expected")[0])).removesuffix(".0")
 
     def _string(self) -> str:
-        match = TEXT.match(self.text, self.at)
-        if match is None:
-            raise self._wrong("a text without an end")
-        self.at = match.end()
+        match = self._matched(TEXT, "a text without an end")
         text = ESCAPE.sub(_unescaped, next(part for part in match.groups() if part is not None))
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # pairs of \u make one character
 
@@ -135,11 +123,7 @@ class _Reader:
             self._take(")")
             self.depth -= 1
             return number
-        match = NUMBER.match(self.text, self.at)
-        if match is None:
-            raise self._wrong("a number expected")
-        self.at = match.end()
-        return _plain_number(match[0])
+        return _plain_number(self._matched(NUMBER, "a number expected")[0])
 
     def _deeper(self) -> None:
         self.depth += 1
@@ -153,6 +137,13 @@ class _Reader:
     def _space(self) -> None:
         match = SPACE.match(self.text, self.at)
         self.at = match.end() if match else self.at
+
+    def _matched(self, form: re.Pattern[str], problem: str) -> re.Match[str]:
+        match = form.match(self.text, self.at)
+        if match is None:
+            raise self._wrong(problem)
+        self.at = match.end()
+        return match
 
     def _take(self, sign: str) -> None:
         if self._next() != sign:

@@ -43,7 +43,38 @@ def read_logits(path: Path) -> LogitFile | Rows:
     if not path.is_file():
         raise Misuse(f"no file {path}", hint="give a .npy, .csv or .parquet file, or the key of a run in the store")
     with _reading(path):
-        return _logits(path)
+        ending = path.suffix.lower()
+        if ending == ".npy":
+            return LogitFile(path.name, _array(path))
+        if ending == ".csv":
+            return _from_table(path, _csv(path))
+        if ending == ".parquet":
+            data = _bytes(path)
+            try:
+                table = parquet_table(data)
+            except (pa.ArrowException, OSError) as error:
+                raise HoldfastError(f"{path} is not a Parquet file: {error}") from error
+            is_ours = FOOTER_KEY in (table.schema.metadata or {})
+            return decoded_rows(data, str(path), is_kept=False) if is_ours else _from_table(path, table)
+        raise Misuse(f"logits are read from {', '.join(FORMATS)}, got {path.name}")
+
+
+def read_labels(path: Path) -> NDArray[np.int64]:
+    """Whole numbers, one per sample: an npy of one dimension, or a csv with one column or a column `label`."""
+    if not path.is_file():
+        raise Misuse(f"no file {path}")
+    with _reading(path):
+        if path.suffix.lower() == ".npy":
+            values = _array(path)
+        else:
+            table = _csv(path)
+            name = next((name for name in table.column_names if name.lower() in LABELS), None)
+            if name is None and table.num_columns != 1:
+                raise Misuse(f"{path} has {table.num_columns} columns and none named `label`")
+            values = _numbers(path, table, [name or table.column_names[0]])[:, 0]
+        if values.ndim != 1 or (values != np.floor(values)).any():
+            raise Misuse(f"labels are whole numbers, one per sample; {path} has the shape {values.shape}")
+        return values.astype(np.int64)
 
 
 @contextlib.contextmanager
@@ -53,45 +84,6 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except (pa.ArrowException, *DAMAGED) as error:
         raise HoldfastError(f"{path} cannot be read: {error}", hint="is it whole, and what its ending says?") from error
-
-
-def _logits(path: Path) -> LogitFile | Rows:
-    ending = path.suffix.lower()
-    if ending == ".npy":
-        return LogitFile(path.name, _array(path))
-    if ending == ".csv":
-        return _from_table(path, _csv(path))
-    if ending == ".parquet":
-        data = _bytes(path)
-        try:
-            table = parquet_table(data)
-        except (pa.ArrowException, OSError) as error:
-            raise HoldfastError(f"{path} is not a Parquet file: {error}") from error
-        is_ours = FOOTER_KEY in (table.schema.metadata or {})
-        return decoded_rows(data, str(path), is_kept=False) if is_ours else _from_table(path, table)
-    raise Misuse(f"logits are read from {', '.join(FORMATS)}, got {path.name}")
-
-
-def read_labels(path: Path) -> NDArray[np.int64]:
-    """Whole numbers, one per sample: an npy of one dimension, or a csv with one column or a column `label`."""
-    if not path.is_file():
-        raise Misuse(f"no file {path}")
-    with _reading(path):
-        return _labels(path)
-
-
-def _labels(path: Path) -> NDArray[np.int64]:
-    if path.suffix.lower() == ".npy":
-        values = _array(path)
-    else:
-        table = _csv(path)
-        name = next((name for name in table.column_names if name.lower() in LABELS), None)
-        if name is None and table.num_columns != 1:
-            raise Misuse(f"{path} has {table.num_columns} columns and none named `label`")
-        values = _numbers(path, table, [name or table.column_names[0]])[:, 0]
-    if values.ndim != 1 or (values != np.floor(values)).any():
-        raise Misuse(f"labels are whole numbers, one per sample; {path} has the shape {values.shape}")
-    return values.astype(np.int64)
 
 
 def paired(one: LogitFile, other: LogitFile) -> tuple[LogitFile, LogitFile]:

@@ -77,12 +77,10 @@ def _from_python(source: Source) -> dict[str, ModelType]:
     fine: dict[str, str] = {}
     coarser: dict[str, str] = {}
     for node in module.body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict) and _is_named(node, TYPES):
-            fine |= dict(_pairs(node.value, source))
-        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict) and _is_named(node, COARSER):
-            coarser |= dict(_pairs(node.value, source))
-        elif isinstance(node, ast.For) and TYPES in ast.dump(node):
+        if isinstance(node, ast.For) and TYPES in ast.dump(node):
             fine |= dict(_looped(node, source))
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict) and _name(node) in (TYPES, COARSER):
+            (fine if _name(node) == TYPES else coarser).update(_pairs(node.value, source))
         elif isinstance(node, ast.Assign) and _is_item(node.targets[0]):
             fine[_text(_index(node.targets[0]), {}, source)] = _member(node.value, source)
     if not fine:
@@ -90,8 +88,9 @@ def _from_python(source: Source) -> dict[str, ModelType]:
     return {model: ModelType(coarser.get(kind, kind), kind) for model, kind in fine.items()}
 
 
-def _is_named(node: ast.Assign, name: str) -> bool:
-    return len(node.targets) == 1 and isinstance(node.targets[0], ast.Name) and node.targets[0].id == name
+def _name(node: ast.Assign) -> str:
+    """The one name that is assigned to; nothing where there is no such."""
+    return node.targets[0].id if len(node.targets) == 1 and isinstance(node.targets[0], ast.Name) else ""
 
 
 def _is_item(target: ast.expr) -> bool:

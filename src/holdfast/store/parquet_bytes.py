@@ -7,10 +7,20 @@ active exception`.
 
 from __future__ import annotations
 
+import contextlib
 import io
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from holdfast.core.errors import HoldfastError
+from holdfast.store.files import Damaged
+
+NOT_PARQUET = (  # what Arrow raises on damage; ValueError: names that are not text; the others: metadata of other kinds
+    *(pa.ArrowException, OSError, ValueError),
+    *(TypeError, KeyError, IndexError, OverflowError, AttributeError),
+)
 
 
 def parquet_file(data: bytes) -> pq.ParquetFile:
@@ -28,3 +38,14 @@ def parquet_encoded(table: pa.Table) -> bytes:
 def parquet_table(data: bytes) -> pa.Table:
     """All of its columns."""
     return parquet_file(data).read(use_threads=False)
+
+
+@contextlib.contextmanager
+def whole_file(name: str, what: str, hint: str) -> Iterator[None]:
+    """Whatever a damaged file makes Arrow raise is `Damaged`; `MemoryError` passes: it says nothing about the file."""
+    try:
+        yield
+    except (HoldfastError, MemoryError):
+        raise
+    except NOT_PARQUET as error:
+        raise Damaged(f"{name} is not a whole {what}: {error}", hint=hint) from error

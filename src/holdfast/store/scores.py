@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,13 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.table import Table, table
 from holdfast.store.files import Damaged, Foreign
-from holdfast.store.parquet_bytes import parquet_table
+from holdfast.store.parquet_bytes import parquet_encoded, parquet_table, whole_file
 from holdfast.store.rows import Rows
 
 SUFFIX = ".parquet"
@@ -227,14 +225,12 @@ def to_arrow(scores: Scores) -> pa.Table:
 
 
 def scores_to_parquet(scores: Scores) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(to_arrow(scores), sink, compression="zstd")
-    return sink.getvalue()
+    return parquet_encoded(to_arrow(scores))
 
 
 def scores_from_parquet(data: bytes, name: str, *, is_kept: bool = False) -> Scores:
     """Scores as they were kept; an error where they do not fit their digest, or the name that a store gives them."""
-    try:
+    with whole_file(name, "file of scores", REIMPORT):
         made = parquet_table(data)
         metadata = made.schema.metadata or {}
         if KEY not in metadata and made.column_names != SCHEMA.names:
@@ -244,10 +240,6 @@ def scores_from_parquet(data: bytes, name: str, *, is_kept: bool = False) -> Sco
         about = json.loads(metadata[KEY])
         scores = _from_arrow(made, about)
         is_sound = scores.digest == about["digest"] and _says_the_same(made, scores)
-    except (HoldfastError, MemoryError):
-        raise
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        raise Damaged(f"{name} is not a whole file of scores: {error}", hint=REIMPORT) from error
     if not is_sound:
         raise Damaged(f"{name} does not match its digest: it was changed or damaged after writing", hint=REIMPORT)
     if is_kept and name != scores_file_name(scores):
@@ -266,27 +258,11 @@ def _listed(table: pa.Table) -> str:
 
 def _says_the_same(made: pa.Table, scores: Scores) -> bool:
     """Whether the columns that stand in the metadata too say the same there: others read the columns alone."""
-    settings, units = _texts(made, "setting"), _texts(made, "unit")
-    used = set(zip(settings.positions, units.positions, strict=True))
-    pairs = [(settings.words[i], units.words[k]) for i, k in used]
-    named = _texts(made, "benchmark")
-    return {named.words[i] for i in set(named.positions)} <= {scores.benchmark} and all(
-        setting in scores.table.settings and scores.unit(setting) == unit for setting, unit in pairs
+    made = made.unify_dictionaries()
+    pairs = made.select(["setting", "unit"]).group_by(["setting", "unit"], use_threads=False).aggregate([]).to_pylist()
+    return set(made.column("benchmark").unique().to_pylist()) <= {scores.benchmark} and all(
+        pair["setting"] in scores.table.settings and scores.unit(pair["setting"]) == pair["unit"] for pair in pairs
     )
-
-
-class _Texts(NamedTuple):
-    """A column of words: the words, and the position of each row's word among them."""
-
-    words: list[str]
-    positions: list[int]
-
-
-def _texts(table: pa.Table, name: str) -> _Texts:
-    column = table.column(name).combine_chunks()
-    if not len(column):
-        return _Texts([], [])
-    return _Texts([str(text) for text in column.dictionary.to_pylist()], column.indices.to_pylist())
 
 
 def _from_arrow(made: pa.Table, about: dict[str, Any]) -> Scores:

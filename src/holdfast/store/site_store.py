@@ -6,12 +6,13 @@ import hashlib
 from collections import OrderedDict
 
 from holdfast.core.errors import HoldfastError
+from holdfast.store.decoding import SUFFIX, row_name
 from holdfast.store.files import CannotRead, Unusable
 from holdfast.store.footer import Footer
 from holdfast.store.galleries import FOLDER as GALLERIES
 from holdfast.store.rows import Rows
 from holdfast.store.scores import FOLDER, Scores
-from holdfast.store.store import SUFFIX, Picture, Store
+from holdfast.store.store import Store
 
 KEPT = 400_000_000  # bytes of rows that stay in memory: several boards and reports read the same runs
 
@@ -27,7 +28,7 @@ class SiteStore(Store):
         self.problems: dict[str, str] = {}
         self.lacks_files = False
         self._footers: dict[str, Footer] | None = None
-        self._scores: dict[str, Scores] | None = None
+        self._scores: list[Scores] | None = None
         self._rows: OrderedDict[str, Rows] = OrderedDict()
         self._size = 0
 
@@ -43,7 +44,7 @@ class SiteStore(Store):
         try:
             rows = super().read(key)
         except Unusable as error:
-            self._leave_out(_name(key), error)
+            self.leave_out(row_name(key), error)
             raise
         self._rows[key] = rows
         self._size += rows.table.nbytes
@@ -53,26 +54,10 @@ class SiteStore(Store):
 
     def scores(self, benchmark: str | None = None) -> list[Scores]:
         if self._scores is None:
-            self._scores = {}
             listing = self.files.listing(FOLDER, SUFFIX)
             self.problems |= listing.odd
-            for name in sorted(listing.stamps):
-                try:
-                    self._scores[name] = self.scores_in(name)
-                except FileNotFoundError:
-                    continue
-                except Unusable as error:
-                    self._leave_out(name, error)
-        return [scores for scores in self._scores.values() if benchmark in (None, scores.benchmark)]
-
-    def pictures(self, key: str) -> list[Picture]:
-        try:
-            return list(self.gallery_in(_gallery(key), key).pictures)
-        except FileNotFoundError:
-            return []
-        except Unusable as error:
-            self._leave_out(_gallery(key), error)
-            return []
+            self._scores = self._usable(sorted(listing.stamps), self.scores_in, self.leave_out)
+        return [scores for scores in self._scores if benchmark in (None, scores.benchmark)]
 
     def without_damage(self) -> None:
         """Reads every run and leaves out those that cannot be read."""
@@ -97,10 +82,10 @@ class SiteStore(Store):
             self.problems["rows"] = error.problem
             return {}
         for name, why in self.damaged().items():
-            self._leave_out(name, why)
+            self.leave_out(name, why)
         return footers
 
-    def _leave_out(self, name: str, error: Unusable) -> None:
+    def leave_out(self, name: str, error: Unusable) -> None:
         self.problems[name] = error.problem
         self.lacks_files |= isinstance(error, CannotRead)
 
@@ -119,11 +104,3 @@ def stamp(store: Store) -> str:
 
 def _quiet(problem: str) -> None:
     """`problems` has it."""
-
-
-def _name(key: str) -> str:
-    return f"rows/{key}{SUFFIX}"
-
-
-def _gallery(key: str) -> str:
-    return f"{GALLERIES}/{key}{SUFFIX}"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.core.errors import HoldfastError, Misuse
+from holdfast.core.table import Table, table
 from holdfast.store.scores import Origin
 
 CUT = "is the file cut off? fetch it again"
@@ -74,10 +75,10 @@ class Source:
                 raise BadFile(f"{self.path} has the column `{name}` twice")
         if len(lines) == 1:
             raise BadFile(f"{self.path} has a header and nothing below it", hint=CUT)
-        for finite_number, fields in lines[1:]:
+        for number, fields in lines[1:]:
             if len(fields) != len(header):
                 raise BadFile(
-                    f"{self.path}, line {finite_number} has {len(fields)} fields, its header {len(header)}", hint=CUT
+                    f"{self.path}, line {number} has {len(fields)} fields, its header {len(header)}", hint=CUT
                 )
         return [dict(zip(header, fields, strict=True)) for _, fields in lines[1:]]
 
@@ -179,6 +180,11 @@ class ScoreCells:
     values: dict[tuple[str, str], float] = field(default_factory=dict)
     counts: dict[tuple[str, str], int] = field(default_factory=dict)
     facts: dict[str, dict[str, str]] = field(default_factory=dict)
+    sources: dict[str | tuple[str, str], str] = field(default_factory=dict)
+
+    def table(self, source: str = "") -> Table:
+        """What was read; `source` is where the scores come from that have no source of their own."""
+        return table(self.values, counts=self.counts, facts=self.facts, sources=self.sources, source=source)
 
     def model(self, name: str, facts: dict[str, str] | None = None) -> None:
         """Opens the scores of a model, which may stand in a file once."""

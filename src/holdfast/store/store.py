@@ -15,7 +15,8 @@ from __future__ import annotations
 import contextlib
 import uuid
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow.dataset
@@ -31,10 +32,8 @@ from holdfast.store.index import Index, IndexEntry
 from holdfast.store.parquet_bytes import parquet_encoded
 from holdfast.store.retrying import PAUSES, RETRY_LATER, RetryingFiles
 from holdfast.store.rows import Rows, joined_rows
-from holdfast.store.scores import FOLDER, Scores, scores_to_parquet
-from holdfast.store.scores import scores_file_name as scores_name
-from holdfast.store.scores import scores_from_parquet as scores_from
-from holdfast.store.short_names import ShownNames, read_names
+from holdfast.store.scores import FOLDER, Scores, scores_file_name, scores_from_parquet, scores_to_parquet
+from holdfast.store.stored_names import ShownNames, read_names
 from holdfast.store.verifying import FileCheck, file_checks
 
 if TYPE_CHECKING:
@@ -46,6 +45,7 @@ __all__ = ["SUFFIX", "Damaged", "FileCheck", "Picture", "Store"]
 STATE = ".state"  # of a shard under way: a torch file of tensors
 TAIL = 1 << 16  # bytes: the end of a file that holds its footer, nearly always
 Content = TypeVar("Content")
+LeaveOut = Callable[[str, Unusable], None]  # takes the name of a file and what is wrong with it
 
 
 class Store:
@@ -119,7 +119,7 @@ class Store:
 
     def add_scores(self, scores: Scores) -> bool:
         """Keeps imported scores, written once: False where the same were there already."""
-        name = scores_name(scores)
+        name = scores_file_name(scores)
         if self._is_there(name, self.scores_in):
             return False
         self.files.write(name, scores_to_parquet(scores))
@@ -140,15 +140,9 @@ class Store:
         """The scores that were imported, of one benchmark or of all; an error where no file of them can be used."""
         listed = self.files.listing(FOLDER, SUFFIX)
         problems: list[Unusable] = [Foreign(f"cannot read {name}: {why}") for name, why in listed.odd.items()]
-        kept: list[Scores] = []
-        for name in sorted(listed.stamps):
-            if _is_of(name, benchmark):
-                try:
-                    kept.append(self.scores_in(name))
-                except FileNotFoundError:
-                    continue
-                except Unusable as error:
-                    problems.append(error)
+        begin = f"{FOLDER}/" if benchmark is None else f"{FOLDER}/{benchmark}."
+        names = [name for name in sorted(listed.stamps) if name.startswith(begin)]
+        kept = self._usable(names, self.scores_in, lambda _, error: problems.append(error))
         if self.tell is None and problems and not kept:
             raise problems[0]
         for each in problems:
@@ -220,13 +214,8 @@ class Store:
 
     def pictures(self, key: str) -> list[Picture]:
         """Pictures of a run's samples; none where there are none, or none that can be trusted."""
-        try:
-            return list(self.gallery_in(_gallery_name(key), key).pictures)
-        except FileNotFoundError:
-            return []
-        except Unusable as error:
-            self.left_aside(error.problem)
-            return []
+        kept = self._usable([_gallery_name(key)], lambda name: self.gallery_in(name, key), self.leave_out)
+        return [picture for gallery in kept for picture in gallery.pictures]
 
     def has_pictures(self, key: str, *, rows: str) -> bool:
         """Whether there are pictures of the run, made from the rows of this digest, and sound.
@@ -249,11 +238,12 @@ class Store:
         listed = self.files.listing("parts", SUFFIX)
         for name, why in listed.odd.items():
             self.left_aside(f"cannot read {name}: {why}")
-        by_key: dict[str, list[str]] = {}
-        for name in sorted(listed.stamps):
-            by_key.setdefault(name.split("/")[1], []).append(name)
-        kept = {key: self._usable(names) for key, names in by_key.items() if not self.files.exists(row_name(key))}
-        return {key: rows for key, rows in kept.items() if rows}
+        parts: dict[str, list[Rows]] = {}
+        for key, names in groupby(sorted(listed.stamps), key=lambda name: name.split("/")[1]):
+            rows = [] if self.files.exists(row_name(key)) else self._usable(names, self.rows_in, self.leave_out)
+            if rows:
+                parts[key] = rows
+        return parts
 
     def verify(self) -> list[FileCheck]:
         """Reads every file whole and checks it: against its digest, its name, and the rows that it was derived from."""
@@ -272,9 +262,18 @@ class Store:
 
     def sql(self, query: str) -> duckdb.DuckDBPyRelation:
         """A DuckDB query over the view `rows`."""
-        from holdfast.store.sql_view import rows_view
+        import duckdb
 
-        return rows_view(self.files, self._paths()).sql(query)
+        paths = self._paths()
+        if not paths:
+            raise HoldfastError(f"no finished runs in {self.url}", hint="`holdfast evaluate` makes some")
+        connection = duckdb.connect()
+        if not self.files.is_local:
+            connection.register_filesystem(self.files.fs)
+            scheme = self.url.split("://")[0]
+            paths = [f"{scheme}://{path.lstrip('/')}" for path in paths]
+        connection.read_parquet(paths).create_view("rows")
+        return connection.sql(query)
 
     # inside
 
@@ -306,17 +305,21 @@ class Store:
                 if rows is not None:
                     yield rows
 
-    def _usable(self, names: Sequence[str]) -> list[Rows]:
-        """The rows of files for a reader, who moves nothing."""
-        listed = []
+    def _usable(self, names: Iterable[str], read: Callable[[str], Content], leave_out: LeaveOut) -> list[Content]:
+        """What files hold for a reader, who moves nothing."""
+        kept = []
         for name in names:
             try:
-                listed.append(self.rows_in(name))
+                kept.append(read(name))
             except FileNotFoundError:
                 continue
             except Unusable as error:
-                self.left_aside(error.problem)
-        return listed
+                leave_out(name, error)
+        return kept
+
+    def leave_out(self, name: str, error: Unusable) -> None:  # noqa: ARG002
+        """A file is not used for what a reader asks for."""
+        self.left_aside(error.problem)
 
     def _is_there(self, name: str, read: Callable[[str], object]) -> bool:
         """Whether there is a sound file of this name; a damaged one is moved aside."""
@@ -369,7 +372,7 @@ class Store:
         return self._decoded(name, lambda data: galleries.gallery_from_parquet(data, name, key))
 
     def scores_in(self, name: str) -> Scores:
-        return self._decoded(name, lambda data: scores_from(data, name, is_kept=True))
+        return self._decoded(name, lambda data: scores_from_parquet(data, name, is_kept=True))
 
     def _decoded(self, name: str, decode: Callable[[bytes], Content]) -> Content:
         """What a file holds. Damage is believed when a second reading gives the same bytes, as many as the file has."""
@@ -389,10 +392,6 @@ class Store:
             except MemoryError:
                 why = "out of memory"
         raise CannotRead(f"cannot read {name}: {why}", hint=RETRY_LATER)
-
-
-def _is_of(name: str, benchmark: str | None) -> bool:
-    return benchmark is None or name.startswith(f"{FOLDER}/{benchmark}.")
 
 
 def _gallery_name(key: str) -> str:

@@ -6,13 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from holdfast.store import galleries, index
 from holdfast.store.decoding import SUFFIX
 from holdfast.store.files import Damaged, Unusable
 from holdfast.store.footer import Footer
-from holdfast.store.parquet_bytes import parquet_table
+from holdfast.store.parquet_bytes import NOT_PARQUET, parquet_table
 from holdfast.store.scores import FOLDER as SCORES
 
 if TYPE_CHECKING:
@@ -121,7 +119,7 @@ def _unsealed(data: bytes) -> dict[str, index.IndexEntry]:
         table = parquet_table(data)
         names = table.column("name").to_pylist()
         return {name: index.IndexEntry("", footer) for name, footer in zip(names, index.footers_in(table), strict=True)}
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError):
+    except NOT_PARQUET:
         return {}  # of another version: no reader takes anything from it
 
 

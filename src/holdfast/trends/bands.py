@@ -65,21 +65,11 @@ def band(
     """
     if isinstance(line, Piecewise):
         at = np.asarray(at, dtype=np.float64).ravel()
-        sides = [
-            band(
-                side,
-                at,
-                over=over,
-                draws=draws,
-                seed=seed + 10 * i,
-                confidence=confidence,
-                as_published=as_published,
-            )
-            for i, side in enumerate((line.left, line.right))
-        ]
-        is_left = at <= line.pivot
-        chosen = [np.where(is_left, one, other) for one, other in zip(sides[0][1:], sides[1][1:], strict=True)]
-        return Band(at[:, None], *chosen)
+        left, right = (
+            band(side, at, over=over, draws=draws, seed=start, confidence=confidence, as_published=as_published)
+            for side, start in ((line.left, seed), (line.right, seed + 10))
+        )
+        return Band(at[:, None], *(line.by_side(at, *pair) for pair in zip(left[1:], right[1:], strict=True)))
     columns = as_columns(at, len(line.weights))
     drawn = expected_of(line, refits(line, over=over, draws=draws, seed=seed), columns)
     low, high = percentiles(drawn, confidence=confidence if as_published else _level(line, over, confidence))
@@ -97,9 +87,7 @@ def expected_of(line: Fit, coefficients: Floats, x: Floats) -> Floats:
         return np.asarray(line.space.inverse(moved + coefficients[:, -1:]))
 
 
-def effective_robustness_scores(
-    line: Fit, table: Table, *, draws: int = DRAWS, seed: int = 0, confidence: float = CONFIDENCE
-) -> dict[str, Score]:
+def effective_robustness_scores(line: Fit, table: Table, *, draws: int = DRAWS, seed: int = 0) -> dict[str, Score]:
     """Effective robustness of every model with its interval, in fractions.
 
     Each draw refits the line over models and, where the counts are known, measures the model itself again. `n` is the
@@ -115,24 +103,23 @@ def effective_robustness_scores(
     if counted.any():
         drawn_x[:, counted] = sample_draws(x[counted], x_counts[counted], draws, seed=seed + 1)
         drawn_y[:, counted] = sample_draws(y[counted], y_counts[counted], draws, seed=seed + 2)
-    level = _level(line, "models", confidence)
+    level = _level(line, "models")
     low, high = percentiles((drawn_y - expected_of(line, coefficients, drawn_x))[:, has], confidence=level)
     bounds = zip(np.flatnonzero(has), low, high, strict=True)
     return {table.models[i]: Score(float(value[i]), float(a), float(b), int(y_counts[i])) for i, a, b in bounds}
 
 
-def upper_limit_score(line: Fit, *, over: Over = "models", draws: int = DRAWS, seed: int = 0) -> Score:
+def upper_limit_score(line: Fit, *, draws: int = DRAWS, seed: int = 0) -> Score:
     """The upper limit with its interval; n is the number of models."""
-    drawn = refits(line, over=over, draws=draws, seed=seed)
-    level = _level(line, over, CONFIDENCE)
-    return scored(upper_limit(line), np.clip(drawn.sum(axis=1), 0, 1), line.n, confidence=level)
+    drawn = np.clip(refits(line, draws=draws, seed=seed).sum(axis=1), 0, 1)
+    return scored(upper_limit(line), drawn, line.n, confidence=_level(line, "models"))
 
 
-def conversion_rate_score(line: Fit, *, over: Over = "models", draws: int = DRAWS, seed: int = 0) -> Score:
+def conversion_rate_score(line: Fit, *, draws: int = DRAWS, seed: int = 0) -> Score:
     """The conversion rate with its interval; n is the number of models."""
-    drawn = refits(line, over=over, draws=draws, seed=seed)
-    return scored(conversion_rate(line), drawn[:, 0], line.n, confidence=_level(line, over, CONFIDENCE))
+    drawn = refits(line, draws=draws, seed=seed)[:, 0]
+    return scored(conversion_rate(line), drawn, line.n, confidence=_level(line, "models"))
 
 
-def _level(line: Fit, over: Over, confidence: float) -> float:
+def _level(line: Fit, over: Over, confidence: float = CONFIDENCE) -> float:
     return confidence if over == "samples" else widened_confidence(confidence, line.n, len(line.weights))

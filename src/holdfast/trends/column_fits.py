@@ -86,24 +86,19 @@ def column_bands(
     settings: Sequence[str] | None = None,
     space: str | Space = LOGIT,
     models: Iterable[str] | None = None,
-    cuts: Sequence[Cut] = (),
     zero: Literal["clip", "drop"] | None = None,
     draws: int = DRAWS,
     seed: int = 0,
-    confidence: float = CONFIDENCE,
-    as_published: bool = False,
 ) -> ColumnBands:
     """Bounds of every setting's line from refits over models, the same models in a draw for all settings.
 
-    The percentiles allow for few models, as those of `bands.band`; `as_published` takes them as they are.
+    The percentiles allow for few models, as those of `bands.band`.
     """
-    drawn = column_refits(
-        table, x, settings=settings, space=space, models=models, cuts=cuts, zero=zero, draws=draws, seed=seed
-    )
+    drawn = column_refits(table, x, settings=settings, space=space, models=models, zero=zero, draws=draws, seed=seed)
     bounds = np.full((4, len(drawn.n)), np.nan)
     for n in np.unique(drawn.n):
         some = drawn.n == n
-        level = confidence if as_published else widened_confidence(confidence, int(n), 1)
+        level = widened_confidence(CONFIDENCE, int(n), 1)
         for j, values in enumerate((drawn.slope, drawn.intercept)):
             bounds[2 * j : 2 * j + 2, some] = percentiles(values[:, some], confidence=level)
     return ColumnBands(*bounds)
@@ -116,14 +111,13 @@ def column_refits(
     settings: Sequence[str] | None = None,
     space: str | Space = LOGIT,
     models: Iterable[str] | None = None,
-    cuts: Sequence[Cut] = (),
     zero: Literal["clip", "drop"] | None = None,
     draws: int = DRAWS,
     seed: int = 0,
 ) -> LineFits:
     """Slope and intercept of every draw and setting, (draws, settings)."""
     names = tuple(table.settings if settings is None else settings)
-    made = fit_inputs(table, x, names, space=space_of(space), models=models, cuts=cuts, zero=zero)
+    made = fit_inputs(table, x, names, space=space_of(space), models=models, zero=zero)
     return fit_lines(made.space_x, made.space_y, draw_counts(len(made.x), draws, seed=seed))
 
 
@@ -134,8 +128,8 @@ def fit_inputs(
     *,
     space: Space,
     models: Iterable[str] | None,
-    cuts: Sequence[Cut],
     zero: str | None,
+    cuts: Sequence[Cut] = (),
 ) -> FitInputs:
     """The scores a fit may use, with the zero policy applied and its cells counted."""
     chosen = table if models is None else table.of(models)

@@ -108,19 +108,10 @@ def joints(pairs: Pairs) -> list[Joint]:
         """A share of samples on which both can err: as by chance, and more."""
         return np.clip(e * f + more, np.maximum(e + f - 1, 0), np.minimum(e, f))
 
-    def kept_kappa(e: Floats, f: Floats) -> Floats:
-        return both(e, f, kappa * (e * (1 - f) + f * (1 - e)) / 2)
-
-    def kept_of_possible(e: Floats, f: Floats) -> Floats:
-        return both(e, f, of_possible * (np.minimum(e, f) - e * f))
-
-    def kept_of_least(e: Floats, f: Floats) -> Floats:
-        return both(e, f, of_least * np.minimum(e, f))
-
     return [
-        lambda e, f: kept_kappa(e, f) + alike_of_least * np.minimum(e, f),
-        lambda e, f: kept_of_possible(e, f) + alike_of_least * np.minimum(e, f),
-        lambda e, f: kept_of_least(e, f) * (1 + alike),
+        lambda e, f: both(e, f, kappa * (e * (1 - f) + f * (1 - e)) / 2) + alike_of_least * np.minimum(e, f),
+        lambda e, f: both(e, f, of_possible * (np.minimum(e, f) - e * f)) + alike_of_least * np.minimum(e, f),
+        lambda e, f: both(e, f, of_least * np.minimum(e, f)) * (1 + alike),
     ]
 
 

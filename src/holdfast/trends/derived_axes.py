@@ -9,9 +9,7 @@ drop:avg_corruptions|val                        minus the reference
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import dataclass
 
 from holdfast.core.errors import Misuse, unknown
 from holdfast.core.table import Table
@@ -86,25 +84,17 @@ def with_axes(
 
     `fitted_on` says which models a line of a setting on its reference goes through.
     """
-    columns: list[Floats] = []
+    columns: dict[str, Floats] = {}
     lines: dict[str, Trend] = {}
     for axis in axes:
         if axis.way == EFFECTIVE:
             chosen = fitted_on(axis.setting, axis.reference)
             line = fit_trend(table, axis.setting, axis.reference, models=chosen, space=space, zero=zero)
             lines[axis.text] = line
-            columns.append(effective_robustness(line, table))
+            columns[axis.text] = effective_robustness(line, table)
         elif axis.way == RELATIVE:
-            columns.append(table.column(axis.setting) - table.of([axis.reference]).column(axis.setting)[0])
+            baseline = table.of([axis.reference]).column(axis.setting)[0]
+            columns[axis.text] = table.column(axis.setting) - baseline
         else:
-            columns.append(table.column(axis.setting) - table.column(axis.reference))
-    if not axes:
-        return table, {}
-    none = np.zeros((len(table.models), len(axes)), dtype=np.int64)
-    made = replace(
-        table,
-        settings=table.settings + tuple(axis.text for axis in axes),
-        values=np.column_stack([table.values, *columns]),
-        counts=np.column_stack([table.counts, none]),
-    )
-    return made, lines
+            columns[axis.text] = table.column(axis.setting) - table.column(axis.reference)
+    return table.with_columns(columns), lines

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -58,7 +59,7 @@ class FitPoints:
     clipped: tuple[str, ...] = ()
 
     def where(self, kept: NDArray[np.bool_]) -> FitPoints:
-        models = tuple(name for name, keep in zip(self.models, kept, strict=True) if keep)
+        models = tuple(compress(self.models, kept))
         x, y, x_counts, y_counts = self.x[kept], self.y[kept], self.x_counts[kept], self.y_counts[kept]
         return FitPoints(models, x, y, x_counts, y_counts, self.left_out, self.clipped)
 
@@ -188,14 +189,13 @@ def without_edges(points: FitPoints, space: Space, *, zero: str | None, clip_at:
             hint="choose a zero policy: drop, clip or piecewise",
         )
     if zero == "drop":
-        kept = points.where(~edge)
         dropped = tuple(LeftOut(name, "a score of exactly 0 or 1") for name in names)
-        return FitPoints(kept.models, kept.x, kept.y, kept.x_counts, kept.y_counts, points.left_out + dropped)
+        return replace(points.where(~edge), left_out=points.left_out + dropped)
     if zero != "clip":
         raise Misuse(f"`{zero}` is no policy for one fit", hint="drop or clip here; `trend` also takes piecewise")
     x = _clipped(points.x, points.x_counts, edge_x, clip_at)
     y = _clipped(points.y, points.y_counts, edge_y, clip_at)
-    return FitPoints(points.models, x, y, points.x_counts, points.y_counts, points.left_out, names)
+    return replace(points, x=x, y=y, clipped=names)
 
 
 def fit_points(points: FitPoints, *, y: str, x: tuple[str, ...], space: Space) -> Fit:

@@ -95,7 +95,7 @@ def matrix(
     chosen = table if models is None else table.of(models)
     across = _in_space(np.stack([chosen.column(name) for name in y], axis=1), space, ", ".join(y))
     made = [_row(_in_space(chosen.column(name)[:, None], space, name), across, measure) for name in x]
-    return Matrix(measure, tuple(x), tuple(y), *(np.stack(parts) for parts in zip(*made, strict=True)))
+    return Matrix(measure, tuple(x), tuple(y), *map(np.stack, zip(*made, strict=True)))
 
 
 def _row(x: Floats, y: Floats, measure: str) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]:
@@ -151,8 +151,7 @@ def r2_matrix(
         x = _in_space(inputs[one][:, None], space, kind)
         y = _in_space(np.stack(outputs[other], axis=1), space, kind)
         rows.append(_row(x, y, "r2"))
-    values, low, high, n = (np.stack(parts) for parts in zip(*rows, strict=True))
-    return R2Matrix(KINDS, tuple(shift.name for shift in shifts), values, low, high, n)
+    return R2Matrix(KINDS, tuple(shift.name for shift in shifts), *map(np.stack, zip(*rows, strict=True)))
 
 
 def r2_by_threshold(

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import compress
 
 import numpy as np
 
 from holdfast.core.errors import HoldfastError, Misuse, unknown
 from holdfast.core.registry import register
 from holdfast.core.table import Table
-from holdfast.core.types import Score, without_interval
-from holdfast.metrics.difference_tests import unpaired_difference
+from holdfast.core.types import Score
+from holdfast.metrics.difference_tests import printed_difference
 from holdfast.trends.bands import conversion_rate_score, effective_robustness_scores, upper_limit_score
 from holdfast.trends.fits import Fit, cautions, correlation, explained, fit, pearson
-from holdfast.trends.robustness import OVERALL, linear_effective_robustness, relative_robustness
+from holdfast.trends.robustness import OVERALL, linear_effective_robustness
 from holdfast.trends.spaces import LINEAR, space_of
 
 
@@ -22,29 +23,23 @@ class _OverLine:
 
     per_model = False
     unit = "percent"
+    of_line: Callable[[Fit], Score]
 
     def of_table(self, table: Table, settings: Sequence[str]) -> Mapping[str, Score]:
-        y, x = _two(settings)
-        line = fit(table, y, x, space=LINEAR)
+        line = _line(table, settings)
         return dict.fromkeys(line.points.models, self.of_line(line))
-
-    def of_line(self, line: Fit) -> Score:
-        raise NotImplementedError
 
     def notes(self, table: Table, settings: Sequence[str]) -> dict[str, str]:
         """The same words for all models: why to read the line with care."""
-        y, x = _two(settings)
-        line = fit(table, y, x, space=LINEAR)
-        text = "; ".join(line.cautions)
-        return dict.fromkeys(line.points.models, text) if text else {}
+        line = _line(table, settings)
+        return _same_words(line.points.models, line.cautions)
 
 
 @register("metric", "upper-limit", source="arXiv:2310.12793")
 class UpperLimit(_OverLine):
     """The score under a shift of a model that is perfect without it, by the line over all models: one value for all."""
 
-    def of_line(self, line: Fit) -> Score:
-        return upper_limit_score(line)
+    of_line = staticmethod(upper_limit_score)
 
 
 @register("metric", "conversion-rate", source="arXiv:2310.12793")
@@ -52,9 +47,7 @@ class ConversionRate(_OverLine):
     """Points gained under a shift for each point gained without it, by the line over all models: one value for all."""
 
     unit = "number"
-
-    def of_line(self, line: Fit) -> Score:
-        return conversion_rate_score(line)
+    of_line = staticmethod(conversion_rate_score)
 
 
 @register("metric", "effective-robustness", source="arXiv:2007.00644")
@@ -75,8 +68,7 @@ class EffectiveRobustness:
         return effective_robustness_scores(self.line(table, settings), table)
 
     def notes(self, table: Table, settings: Sequence[str]) -> dict[str, str]:
-        text = "; ".join(self.line(table, settings).cautions)
-        return dict.fromkeys(table.models, text) if text else {}
+        return _same_words(table.models, self.line(table, settings).cautions)
 
     def line(self, table: Table, settings: Sequence[str]) -> Fit:
         """The line or plane that models are placed against."""
@@ -113,20 +105,11 @@ class RelativeRobustness:
         if baseline not in table.models:
             raise unknown("model", baseline, table.models, otherwise="relative robustness is against this model")
         at = table.models.index(baseline)
-        scores = relative_robustness(table, setting, dict.fromkeys(table.models, baseline))
         return {
-            model: _against(value, values[i], int(counts[i]), values[at], int(counts[at]))
-            for i, (model, value) in enumerate(scores.items())
-            if np.isfinite(value)
+            model: printed_difference(values[i], int(counts[i]), values[at], int(counts[at])).difference
+            for i, model in enumerate(table.models)
+            if np.isfinite(values[i] - values[at])
         }
-
-
-def _against(value: float, share: float, n: int, other: float, m: int) -> Score:
-    """A difference of two shares with its interval, where both counts are known."""
-    if not (n and m):
-        return without_interval(value, 0, "nobody says how many samples the scores rest on")
-    made = unpaired_difference(round(share * n), n, round(other * m), m).difference
-    return Score(value, min(made.low, value), max(made.high, value), min(n, m))
 
 
 class _OverPairs:
@@ -142,25 +125,21 @@ class _OverPairs:
         if n < 3:
             raise HoldfastError(f"a correlation takes three models with both scores, got {n}")
         score = self.of_correlation(correlation(pearson(one, other), n))
-        return {name: score for name, has in zip(table.models, both, strict=True) if has}
+        return dict.fromkeys(compress(table.models, both), score)
 
     def of_correlation(self, r: Score) -> Score:
-        raise NotImplementedError
+        return r
 
     def notes(self, table: Table, settings: Sequence[str]) -> dict[str, str]:
         """The same words for all models: why to read the value with care."""
         one, other = (table.column(name) for name in _two(settings))
         n = int((np.isfinite(one) & np.isfinite(other)).sum())
-        text = "; ".join(cautions(n, pearson(one, other) ** 2))
-        return dict.fromkeys(table.models, text) if text else {}
+        return _same_words(table.models, cautions(n, pearson(one, other) ** 2))
 
 
 @register("metric", "pearson")
 class Pearson(_OverPairs):
     """Pearson's r of two scores over all models, with Fisher's interval: one value for all."""
-
-    def of_correlation(self, r: Score) -> Score:
-        return r
 
 
 @register("metric", "r2")
@@ -169,6 +148,15 @@ class ShareExplained(_OverPairs):
 
     def of_correlation(self, r: Score) -> Score:
         return explained(r)
+
+
+def _same_words(models: Iterable[str], cautions: Sequence[str]) -> dict[str, str]:
+    return dict.fromkeys(models, "; ".join(cautions)) if cautions else {}
+
+
+def _line(table: Table, settings: Sequence[str]) -> Fit:
+    y, x = _two(settings)
+    return fit(table, y, x, space=LINEAR)
 
 
 def _two(settings: Sequence[str]) -> tuple[str, str]:

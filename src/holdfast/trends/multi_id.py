@@ -6,18 +6,17 @@ are the same: those chosen that have every score.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.core.errors import Misuse
 from holdfast.core.table import Table
 from holdfast.trends.fits import Fit, fit, kendall
 from holdfast.trends.robustness import by_group, effective_robustness, score_columns
+from holdfast.trends.spaces import Floats
 
-Floats = NDArray[np.float64]
 AVERAGE = "average"  # of effective robustness over all OOD sets
 EVERY = "all models"
 UNKNOWN = "?"  # the group of a model of which the fact is not known
@@ -81,25 +80,15 @@ class MultiIdResult(NamedTuple):
 
     def lines(self) -> list[dict[str, object]]:
         """One line per result for a CSV file; what a result has not is empty. Shares are fractions."""
-        kinds: dict[str, Sequence[NamedTuple]] = {
-            "fit": self.fits,
-            "group": self.groups,
-            "ranking": self.rankings,
-            "held out": self.held_out,
-        }
-        records = [{"result": kind, **_plain(each)} for kind, some in kinds.items() for each in some]
+        kinds = ("fit", "group", "ranking", "held out")
+        every: Iterable[tuple[str, Sequence[NamedTuple]]] = zip(kinds, self, strict=True)
+        records = [{"result": kind, **_plain(each)} for kind, some in every for each in some]
         names = dict.fromkeys(name for record in records for name in record)
         return [{name: record.get(name) for name in names} for record in records]
 
     def record(self) -> dict[str, object]:
         """What a program reads; shares are fractions."""
-        kinds: dict[str, Sequence[NamedTuple]] = {
-            "fits": self.fits,
-            "groups": self.groups,
-            "rankings": self.rankings,
-            "held_out": self.held_out,
-        }
-        return {kind: [_plain(each) for each in some] for kind, some in kinds.items()}
+        return {kind: [_plain(each) for each in some] for kind, some in self._asdict().items()}
 
 
 def _plain(each: NamedTuple) -> dict[str, object]:

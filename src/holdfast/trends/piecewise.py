@@ -9,7 +9,7 @@ import numpy as np
 
 from holdfast.core.errors import Misuse
 from holdfast.core.table import Table
-from holdfast.trends.fits import Cut, Fit, FitPoints, LeftOut, ZeroPolicy, chosen_points, fit, fit_points
+from holdfast.trends.fits import Fit, FitPoints, LeftOut, ZeroPolicy, chosen_points, fit, fit_points
 from holdfast.trends.spaces import LOGIT, Floats, Space, on_edge, space_of
 
 
@@ -41,8 +41,11 @@ class Piecewise:
     def expected(self, x: Floats) -> Floats:
         """The accuracy expected at accuracies x."""
         x = np.asarray(x, dtype=np.float64).ravel()
-        expected = np.where(x <= self.pivot, self.left.expected(x), self.right.expected(x))
-        return np.where(np.isnan(x), np.nan, expected)
+        return np.where(np.isnan(x), np.nan, self.by_side(x, self.left.expected(x), self.right.expected(x)))
+
+    def by_side(self, x: Floats, left: Floats, right: Floats) -> Floats:
+        """What either line says, each at the accuracies x on its own side."""
+        return np.where(x <= self.pivot, left, right)
 
     @property
     def cautions(self) -> tuple[str, ...]:
@@ -71,16 +74,14 @@ def fit_trend(
     *,
     space: str | Space = LOGIT,
     models: Iterable[str] | None = None,
-    cuts: Sequence[Cut] = (),
     zero: ZeroPolicy | None = None,
-    clip_at: float | None = None,
 ) -> Trend:
     """A fit under any zero policy; `piecewise` splits only where a score of 0 makes it necessary."""
     if zero != "piecewise":
-        return fit(table, y, x, space=space, models=models, cuts=cuts, zero=zero, clip_at=clip_at)
+        return fit(table, y, x, space=space, models=models, zero=zero)
     names = (x,) if isinstance(x, str) else tuple(x)
     chosen_space = space_of(space)
-    points = chosen_points(table, y, names, models=models, cuts=cuts)
+    points = chosen_points(table, y, names, models=models)
     if not on_edge(points.y, chosen_space).any() and not on_edge(points.x, chosen_space).any():
         return fit_points(points, y=y, x=names, space=chosen_space)
     if len(names) != 1:
@@ -105,8 +106,6 @@ def split_fit(points: FitPoints, *, y: str, x: tuple[str, ...], space: Space) ->
         LeftOut(points.models[i], "at the pivot of a piecewise fit") for i in np.flatnonzero(points.x[:, 0] == pivot)
     )
     points = replace(points, left_out=points.left_out + at_pivot)
-    left, right = (
-        fit_points(points.where(side), y=y, x=x, space=space)
-        for side in (points.x[:, 0] < pivot, points.x[:, 0] > pivot)
-    )
+    sides = (points.x[:, 0] < pivot, points.x[:, 0] > pivot)
+    left, right = (fit_points(points.where(side), y=y, x=x, space=space) for side in sides)
     return Piecewise(left, right, pivot, names)

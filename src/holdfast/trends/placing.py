@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 from holdfast.core.intervals import CONFIDENCE
 from holdfast.core.table import Table
 from holdfast.core.types import Score
-from holdfast.trends.fits import Fit, as_columns
+from holdfast.trends.fits import as_columns
 from holdfast.trends.piecewise import Piecewise, Trend
 from holdfast.trends.robustness import score_columns
 from holdfast.trends.spaces import Floats
@@ -54,8 +54,7 @@ def prediction_interval(line: Trend, x: Floats, *, confidence: float = CONFIDENC
     if isinstance(line, Piecewise):
         x = np.asarray(x, dtype=np.float64).ravel()
         left, right = (prediction_interval(side, x, confidence=confidence) for side in (line.left, line.right))
-        is_left = x <= line.pivot
-        return Interval(np.where(is_left, left.low, right.low), np.where(is_left, left.high, right.high))
+        return Interval(*(line.by_side(x, *pair) for pair in zip(left, right, strict=True)))
     columns = as_columns(x, len(line.weights))
     freedom = line.n - len(line.weights) - 1
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -72,15 +71,14 @@ def prediction_interval(line: Trend, x: Floats, *, confidence: float = CONFIDENC
     return Interval(np.asarray(low), np.asarray(high))
 
 
-def placements(
-    line: Trend, table: Table, *, models: Iterable[str] | None = None, confidence: float = CONFIDENCE
-) -> tuple[Placement, ...]:
+def placements(line: Trend, table: Table, *, models: Iterable[str] | None = None) -> tuple[Placement, ...]:
     """Every model that has the scores, placed against the line."""
     chosen = table if models is None else table.of(models)
     x, y = score_columns(chosen, line.x), chosen.column(line.y)
     expected = line.expected(x)
-    low, high = prediction_interval(line, x, confidence=confidence)
-    seen = {name for side in _sides(line) for name in side.points.models}
+    low, high = prediction_interval(line, x)
+    sides = (line.left, line.right) if isinstance(line, Piecewise) else (line,)
+    seen = {name for side in sides for name in side.points.models}
     made = []
     for i, name in enumerate(chosen.models):
         if np.isnan(expected[i]) or np.isnan(y[i]):
@@ -95,7 +93,3 @@ def mean_absolute_error(placed: Iterable[Placement]) -> float:
     """How far models lie from a line on average, in accuracy; the measure for models that were not fitted on."""
     apart = [abs(each.beyond) for each in placed]
     return float(np.mean(apart)) if apart else float("nan")
-
-
-def _sides(line: Trend) -> tuple[Fit, ...]:
-    return (line.left, line.right) if isinstance(line, Piecewise) else (line,)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,11 @@ from holdfast.core.registry import register
 from holdfast.core.table import Table
 from holdfast.core.types import Score, without_interval
 from holdfast.metrics.difference_tests import mcnemar_z
-from holdfast.trends.shared_predictions import HasPredictions, side_by_side
+from holdfast.trends.shared_predictions import side_by_side
 from holdfast.trends.spaces import Floats
+
+if TYPE_CHECKING:
+    from holdfast.metrics import Rows
 
 NO_COUNT = "the number of samples behind the scores is not known"
 AT_ONCE = 4_000_000  # pairs of models held in memory
@@ -34,9 +37,7 @@ class Rank(NamedTuple):
     high: int
 
 
-def rank_intervals(
-    models: Sequence[str], correct: NDArray[np.bool_], *, confidence: float = CONFIDENCE
-) -> tuple[Rank, ...]:
+def rank_intervals(models: Sequence[str], correct: NDArray[np.bool_]) -> tuple[Rank, ...]:
     """Ranks by accuracy, from predictions (models, samples) on the same samples.
 
     A model ranks behind every model that is better than it beyond chance (McNemar's test, at a level for all pairs of
@@ -53,10 +54,10 @@ def rank_intervals(
         only, only_other = numbers[some] @ (1 - numbers).T, (1 - numbers[some]) @ numbers.T
         return mcnemar_z(only, only_other)
 
-    return _placed(models, right.mean(axis=1), beyond, confidence)
+    return _placed(models, right.mean(axis=1), beyond)
 
 
-def rank_intervals_of_scores(table: Table, setting: str, *, confidence: float = CONFIDENCE) -> tuple[Rank, ...]:
+def rank_intervals_of_scores(table: Table, setting: str) -> tuple[Rank, ...]:
     """Places from scores and counts alone: as if each score had samples of its own, so the intervals are a little wide.
 
     Models without a score have no place.
@@ -73,7 +74,7 @@ def rank_intervals_of_scores(table: Table, setting: str, *, confidence: float = 
         gap = values[some, None] - values[None]
         return np.asarray(np.divide(gap, np.sqrt(variance), out=np.zeros_like(gap), where=variance > 0))
 
-    return _placed(chosen.models, values, beyond, confidence)
+    return _placed(chosen.models, values, beyond)
 
 
 @cache
@@ -95,14 +96,12 @@ def step_limits(others: int, tail: float) -> Floats:
     return np.asarray(np.interp(np.log(np.arange(others, 0, -1)), np.log(left), high), dtype=np.float64)
 
 
-def _placed(
-    models: Sequence[str], values: Floats, beyond: Callable[[slice], Floats], confidence: float
-) -> tuple[Rank, ...]:
+def _placed(models: Sequence[str], values: Floats, beyond: Callable[[slice], Floats]) -> tuple[Rank, ...]:
     """Places, and how many models stand surely before and behind each. In order of place."""
     from scipy.stats import rankdata  # takes a second to import
 
     count = len(models)
-    limits = step_limits(max(count - 1, 0), (1 - confidence) / 2)
+    limits = step_limits(max(count - 1, 0), (1 - CONFIDENCE) / 2)
     ranks = rankdata(-np.round(values, 12), method="min").astype(int)
     low, high = np.ones(count, dtype=int), np.full(count, count)
     step = max(1, AT_ONCE // max(count, 1))
@@ -112,9 +111,7 @@ def _placed(
         low[some] += _beyond_limits(-ahead, limits)
         high[some] -= _beyond_limits(ahead, limits)
     low, high = np.minimum(low, ranks), np.maximum(high, ranks)
-    made = [
-        Rank(*each) for each in zip(models, values.tolist(), ranks.tolist(), low.tolist(), high.tolist(), strict=True)
-    ]
+    made = map(Rank, models, values.tolist(), ranks.tolist(), low.tolist(), high.tolist())
     return tuple(sorted(made, key=lambda each: (each.rank, each.model)))
 
 
@@ -140,7 +137,7 @@ class ModelRank:
     per_model = True
     alone = True
 
-    def of_predictions(self, rows: Mapping[str, HasPredictions]) -> Mapping[str, Score]:
+    def of_predictions(self, rows: Mapping[str, Rows]) -> Mapping[str, Score]:
         seen = side_by_side(rows)
         made = rank_intervals(seen.models, seen.correct)
         return {each.model: Score(each.rank, each.low, each.high, len(seen.ids)) for each in made}
@@ -156,6 +153,5 @@ class ModelRank:
             return {
                 model: without_interval(rank, 0, NO_COUNT) for model, rank in zip(chosen.models, ranks, strict=True)
             }
-        least = int(counts.min())
         made = rank_intervals_of_scores(chosen, name)
-        return {each.model: Score(each.rank, each.low, each.high, least) for each in made}
+        return {each.model: Score(each.rank, each.low, each.high, int(counts.min())) for each in made}

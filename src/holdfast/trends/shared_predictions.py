@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,16 +12,8 @@ from holdfast.core.errors import HoldfastError, NoLabels
 from holdfast.core.labels import no_labels
 from holdfast.trends.spaces import Floats
 
-
-class HasPredictions(Protocol):
-    """Rows, or anything else that has ids, predictions (NaN for no answer) and labels; `labels` may refuse."""
-
-    @property
-    def ids(self) -> Sequence[str]: ...
-    @property
-    def predictions(self) -> Floats: ...
-    @property
-    def labels(self) -> NDArray[np.int64]: ...
+if TYPE_CHECKING:
+    from holdfast.metrics import Rows
 
 
 class SharedPredictions(NamedTuple):
@@ -49,7 +41,7 @@ class SharedPredictions(NamedTuple):
         return np.asarray(self.predictions == self.labels)
 
 
-def side_by_side(rows: Mapping[str, HasPredictions]) -> SharedPredictions:
+def side_by_side(rows: Mapping[str, Rows]) -> SharedPredictions:
     """The answers to the samples that every model saw, in the order of the first one."""
     first = next(iter(rows.values()), None)
     if first is None:

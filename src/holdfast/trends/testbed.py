@@ -1,19 +1,31 @@
-"""The two tables of the ImageNet testbed (arXiv:2007.00644): which columns, which models, which references."""
+"""The two tables of the ImageNet testbed (arXiv:2007.00644): which columns, which models, which references.
+
+The second asks whether robustness to made-up shifts says anything about robustness to natural ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.core.table import Table
-from holdfast.trends.bootstrap import DRAWS
-from holdfast.trends.fits import Fit, fit
+from holdfast.metrics.bootstrap_draws import draw_counts, percentiles
+from holdfast.trends.bootstrap import DRAWS, correlations
+from holdfast.trends.fits import Fit, ZeroPolicy, fit, pearson
+from holdfast.trends.piecewise import Trend, fit_trend
 from holdfast.trends.robustness import effective_robustness
-from holdfast.trends.spaces import Floats
-from holdfast.trends.synthetic import RobustnessCorrelations, SettingPair, robustness_correlations
+from holdfast.trends.spaces import LOGIT, Floats, Space
+
+
+class SettingPair(NamedTuple):
+    """A setting and the one it is explained by: each shift has its own reference."""
+
+    y: str
+    x: str
+
 
 VAL = "val"
 V2 = "imagenetv2-matched-frequency-format-val"
@@ -48,7 +60,8 @@ class Row(NamedTuple):
 
 def standard_models(table: Table) -> tuple[str, ...]:
     """The models every line is fitted on: of type STANDARD, trained on the whole set in the usual way."""
-    return tuple(name for name in table.models if table.fact(name, "type") == "STANDARD" and _is_typical(name))
+    standard = [name for name in table.models if table.fact(name, "type") == "STANDARD"]
+    return tuple(name for name in standard if not any(word in name.lower() for word in UNTYPICAL))
 
 
 def corruption_groups(settings: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -71,14 +84,7 @@ def with_averages(table: Table) -> Table:
     made = {name: _mean(table, members) for name, members in groups.items()}
     terms = [*made.values(), *(table.column(name) for name in RENDERED)]
     columns = made | {AVERAGE_CORRUPTION: np.mean(terms, axis=0), AVERAGE_PGD: _mean(table, PGD)}
-    columns = {name: values for name, values in columns.items() if name not in table.settings}
-    return replace(
-        table,
-        settings=table.settings + tuple(columns),
-        values=np.column_stack([table.values, *columns.values()]),
-        # an average of cells has no one count
-        counts=np.column_stack([table.counts, np.zeros((len(table.models), len(columns)), dtype=np.int64)]),
-    )
+    return table.with_columns({name: values for name, values in columns.items() if name not in table.settings})
 
 
 def line_of_table_1(table: Table) -> Fit:
@@ -89,14 +95,9 @@ def line_of_table_1(table: Table) -> Fit:
 def table_1(table: Table) -> tuple[Row, ...]:
     """Accuracy, effective robustness, average corruption and average PGD of every model."""
     full = with_averages(table)
-    columns = (
-        full.column(VAL),
-        effective_robustness(line_of_table_1(table), table),
-        full.column(AVERAGE_CORRUPTION),
-        full.column(AVERAGE_PGD),
-    )
-    rows = zip(full.models, *(column.tolist() for column in columns), strict=True)
-    return tuple(Row(*each) for each in rows)
+    accuracy, corruption, pgd = (full.column(name) for name in (VAL, AVERAGE_CORRUPTION, AVERAGE_PGD))
+    columns = (accuracy, effective_robustness(line_of_table_1(table), table), corruption, pgd)
+    return tuple(map(Row, full.models, *(column.tolist() for column in columns)))
 
 
 def table_2(table: Table, *, draws: int = DRAWS) -> RobustnessCorrelations:
@@ -119,8 +120,51 @@ def table_2(table: Table, *, draws: int = DRAWS) -> RobustnessCorrelations:
     )
 
 
-def _is_typical(name: str) -> bool:
-    return not any(word in name.lower() for word in UNTYPICAL)
+class RobustnessCorrelations(NamedTuple):
+    """Pearson's r of effective robustness, (synthetic, natural), with bounds over draws of models."""
+
+    synthetic: tuple[str, ...]
+    natural: tuple[str, ...]
+    values: Floats
+    low: Floats
+    high: Floats
+    n: NDArray[np.int64]
+    trends: Mapping[str, Trend]
+
+
+def robustness_correlations(
+    table: Table,
+    synthetic: Mapping[str, SettingPair],
+    natural: Mapping[str, SettingPair],
+    *,
+    fitted_on: Iterable[str],
+    compared: Callable[[str], bool],
+    space: str | Space = LOGIT,
+    zero: ZeroPolicy | None = None,
+    draws: int = DRAWS,
+) -> RobustnessCorrelations:
+    """Effective robustness to every synthetic shift against that to every natural one (arXiv:2007.00644, Table 2).
+
+    Lines are fitted on `fitted_on`; the correlation is over the models for which `compared` holds and that have both
+    values. A model that the lines were fitted on has little effective robustness by construction, so leave those out.
+    """
+    names = list(fitted_on)
+    lines = {
+        name: fit_trend(table, pair.y, pair.x, models=names, space=space, zero=zero)
+        for name, pair in (*synthetic.items(), *natural.items())
+    }
+    kept = np.array([compared(name) for name in table.models], dtype=bool)
+    beyond = {name: effective_robustness(line, table)[kept] for name, line in lines.items()}
+    made, wild = ([beyond[name] for name in group] for group in (synthetic, natural))
+    values = np.array([[pearson(one, other) for other in wild] for one in made])
+    n = np.array([[int((np.isfinite(one) & np.isfinite(other)).sum()) for other in wild] for one in made])
+    low, high = np.full(values.shape, np.nan), np.full(values.shape, np.nan)
+    if draws:
+        weights = draw_counts(int(kept.sum()), draws)
+        every = np.stack(made, axis=1)
+        for j, other in enumerate(wild):
+            low[:, j], high[:, j] = percentiles(correlations(every, other[:, None], weights))
+    return RobustnessCorrelations(tuple(synthetic), tuple(natural), values, low, high, n, lines)
 
 
 def _mean(table: Table, settings: Sequence[str]) -> Floats:

@@ -65,6 +65,24 @@ def test_fixed_tensors_change_nothing(text: str) -> None:
     assert bool((fixed.forwards >= plain.forwards).all())
 
 
+@pytest.mark.parametrize("text", ATTACKS)
+def test_a_recording_knows_nothing_of_the_shard_it_was_made_on(text: str) -> None:
+    model = curved()
+    attack = registry.build(registry.bind("attack", text))
+    fast = Twin(model)
+    for shard in range(2):
+        images = torch.rand(70, 3, 8, 8, generator=torch.Generator().manual_seed(shard))
+        model.fast = None
+        with torch.no_grad():
+            labels = model(images).argmax(1)
+        batch = Batch(images, labels, tuple(f"{shard} {i}" for i in range(70)))
+        plain = attack(model, batch, Noise.of(0, batch.ids), width=64)
+        model.fast = fast
+        fixed = attack(model, batch, Noise.of(0, batch.ids), width=64)
+        torch.testing.assert_close(fixed.images, plain.images, rtol=0, atol=2e-5)
+    assert fast.replays.recordings
+
+
 def test_a_fast_model_that_cries_wolf_breaks_nothing(
     linear: Callable[..., TorchClassifier], batch_for: Callable[..., Batch]
 ) -> None:

@@ -114,6 +114,23 @@ def test_what_was_saved_and_cannot_be_read_is_computed_again() -> None:
         assert torch.equal(made.images, whole.images)
 
 
+@pytest.mark.parametrize("text", [ATTACKS[0], ATTACKS[-2]])
+def test_what_was_saved_of_other_samples_is_not_taken(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which samples a later loop is about may hang on a rounding, which another start may do otherwise."""
+    monkeypatch.setattr(saved_loops, "EVERY", 0.0)
+    monkeypatch.setattr(saved_loops, "COST", 0.0)
+    model, attack = curved(), registry.build(registry.bind("attack", text))
+    _, data = run(model, attack, rounds=6, data=None)
+    batch = batch_of(model)
+    for rows in (torch.arange(N).roll(1), torch.arange(N - 4)):
+        other = batch.take(rows)
+        noise = Noise.of(0, other.ids)
+        whole: Changed = attack(model, other, noise, width=16)
+        with saving(SavedLoops(data, lambda _: None, lambda _: None)):
+            made: Changed = attack(model, other, noise, width=16)
+        assert torch.equal(made.images, whole.images)
+
+
 def test_a_state_too_large_is_not_saved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saved_loops, "EVERY", 0.0)
     monkeypatch.setattr(saved_loops, "MOST", 10)

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.boards.board_text import records
 from holdfast.boards.suite_board import suite_board
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.intervals import wilson
@@ -23,9 +24,9 @@ from holdfast.core.registry import registry
 from holdfast.core.suites import Column, Suite, load_suite
 from holdfast.core.table import table
 from holdfast.core.types import ModelCard
+from holdfast.metrics.compare import unpaired
 from holdfast.metrics.multi_attack import CLEAN, Strength, battery, competitiveness, knowledge
 from holdfast.metrics.stability import stability
-from holdfast.metrics.unpaired import unpaired
 from holdfast.store import Footer, Rows, Store
 from holdfast.store.footer import ChangeRecord
 from holdfast.store.importers import read_results
@@ -165,7 +166,7 @@ def test_a_fresh_install_has_the_boards_of_the_papers(name: str, entries: int, c
     made = suite_board(load_suite(name))
     assert len(made.entries) == entries
     assert len(made.complete().entries) == complete
-    assert all(record["source"] for record in made.records() if record["value"] is not None)
+    assert all(record["source"] for record in records(made) if record["value"] is not None)
 
 
 @pytest.mark.parametrize("name", ["cifar10-linf", "cifar10-l2", "imagenet-linf"])
@@ -356,7 +357,7 @@ def test_an_entry_may_lack_details(measured: Callable[..., Store]) -> None:
     assert [column.name for column in made.columns] == ["clean"]
     assert [column.name for column in made.details] == ["more"]
     assert (entry.cell("more").have, entry.cell("more").of) == (1, 2)
-    assert [record["detail"] for record in made.records()] == [False, True]
+    assert [record["detail"] for record in records(made)] == [False, True]
 
 
 @needs_files

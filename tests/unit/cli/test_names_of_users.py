@@ -12,7 +12,7 @@ from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.refs import Run, split_name
 from holdfast.core.registry import registry
 from holdfast.store import Footer, Rows, Store
-from holdfast.store.short_names import write_name
+from holdfast.store.stored_names import write_name
 
 TOML = """
 [models]

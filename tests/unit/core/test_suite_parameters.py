@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from holdfast.cli.app import app
 from holdfast.core.errors import HoldfastError
-from holdfast.core.lpips_weights import first_network, weights_file
+from holdfast.core.home import first_network, weights_file
 from holdfast.core.registry import registry
 from holdfast.core.suite_parameters import STRONGER, suite_reference
 from holdfast.core.suites import load_suite, suites

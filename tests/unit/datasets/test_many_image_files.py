@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import tarfile
@@ -96,6 +97,26 @@ def test_a_process_that_dies_costs_nothing(files: list[Path], pool: DecoderPool)
         process.wait()
     assert np.array_equal(dataset(files).images(range(40)).pixels.numpy(), alone(files))
     assert np.array_equal(dataset(files).images(range(40)).pixels.numpy(), alone(files))
+
+
+@pytest.mark.parametrize("room", ["on disk", "nowhere"])
+def test_where_memory_for_files_is_short_nobody_is_killed(
+    files: list[Path], pool: DecoderPool, monkeypatch: pytest.MonkeyPatch, room: str
+) -> None:
+    """A process that writes beyond the 64 MB of a container dies, and its successor as well."""
+    reserve, asked = os.posix_fallocate, []
+
+    def short(handle: int, begin: int, size: int) -> None:
+        asked.append(size)
+        if room == "nowhere" or len(asked) == 1:
+            raise OSError(errno.ENOSPC, "no space left")
+        reserve(handle, begin, size)
+
+    monkeypatch.setattr(os, "posix_fallocate", short)
+    assert np.array_equal(dataset(files).images(range(40)).pixels.numpy(), alone(files))
+    assert asked == [40 * 3 * SIZE * SIZE] * 2
+    assert bool(pool.running) == (room == "on disk")
+    assert not list(decoder_pool.MEMORY.glob("holdfast-pixels-*"))
 
 
 def test_a_second_reading_decodes_nothing(files: list[Path], caching: Path, monkeypatch: pytest.MonkeyPatch) -> None:

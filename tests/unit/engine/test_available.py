@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.core.errors import Absent
 from holdfast.core.suites import load_suite, suites
-from holdfast.engine.available import absences
+from holdfast.engine.diagnosis import absences
 
 
 @pytest.fixture(autouse=True)

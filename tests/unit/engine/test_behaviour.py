@@ -125,9 +125,9 @@ def test_a_model_of_code_without_parameters_is_known_by_its_answers(
 def test_rows_of_a_model_of_code_without_a_probe_are_not_used_again(store: Store) -> None:
     """Rows from before behaviours were kept: nobody can tell whose they are."""
     footer = run("fashion-standard", store).rows.footer  # type: ignore[union-attr]
-    (known,) = known_behaviours([footer], footer.model_full, footer.weights, footer.data, footer.answers)
-    assert not known.probe
-    assert not alike((1e-4, 1.0, 2.0), known.probe)
+    (probe,) = known_behaviours([footer], footer.model_full, footer.weights, footer.data, footer.answers).values()
+    assert not probe
+    assert not alike((1e-4, 1.0, 2.0), probe)
 
 
 @pytest.mark.parametrize("size", [1, 3, 16])

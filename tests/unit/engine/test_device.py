@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import operator
 import platform
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,8 +15,10 @@ import torch
 from torch import nn
 
 import holdfast
+import holdfast.engine.evaluate as evaluate_module
 from holdfast.core.errors import Misuse
 from holdfast.datasets import load as load_dataset
+from holdfast.engine import device
 from holdfast.engine.device import full_precision, pick_device
 from holdfast.engine.trials import flags_on, trials_on
 from holdfast.models import wrap
@@ -64,6 +69,58 @@ def test_full_precision_sets_what_it_changes_back() -> None:
     with full_precision():
         assert state() == (False, "highest", False)
     assert state() == before
+
+
+@pytest.mark.skipif(not hasattr(torch.backends, "fp32_precision"), reason="settings since torch 2.9")
+@pytest.mark.parametrize("path", ["", "cudnn", "cudnn.conv", "cuda.matmul"])
+def test_full_precision_holds_against_the_newer_settings(path: str) -> None:
+    """After one of them torch refuses to read the older ones, and one above the others holds for all below."""
+    settings = [setting for setting in device._precision_settings() if hasattr(setting, "fp32_precision")]
+
+    def values() -> list[str]:
+        return [setting.fp32_precision for setting in settings]
+
+    kept, changed = values(), operator.attrgetter(path)(torch.backends) if path else torch.backends
+    try:
+        changed.fp32_precision = "tf32" if changed.fp32_precision != "tf32" else "ieee"
+        before = values()
+        with full_precision():
+            assert not {"tf32", "bf16"} & set(values())
+            assert not torch.backends.cudnn.allow_tf32
+            assert torch.get_float32_matmul_precision() == "highest"
+        assert values() == before
+    finally:
+        for setting, value in zip(settings, kept, strict=True):
+            setting.fp32_precision = value
+
+
+def test_the_device_of_a_job_is_the_current_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streams and recordings are of the current device: elsewhere a recording would be empty."""
+    current: list[str] = []
+
+    @contextlib.contextmanager
+    def entered(device: torch.device) -> Iterator[None]:
+        current.append(str(device))
+        yield
+        current.clear()
+
+    monkeypatch.setattr(torch.cuda, "device", entered)
+    with device.made_current(torch.device("cuda:1")):
+        assert current == ["cuda:1"]
+    with device.made_current(torch.device("cpu")):
+        assert not current
+    seen: list[bool] = []
+    monkeypatch.setattr(evaluate_module, "made_current", lambda _: entered(torch.device("cuda:2")))
+
+    class Asking(nn.Module):
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            seen.append(bool(current))
+            return images.flatten(1)[:, :10]
+
+    model = wrap(Asking(), name="asking", classes=10, channels=1)
+    evaluate_module.evaluate(model, "fashion-mnist-2k", samples=4, store=str(tmp_path), device="cpu", pictures=0)
+    assert seen
+    assert all(seen[-1:])
 
 
 class SeesPrecision(nn.Module):

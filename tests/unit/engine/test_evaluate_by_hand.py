@@ -39,9 +39,9 @@ from holdfast.engine.jobs import Job, ModelLoader, RunOptions
 from holdfast.engine.ledger import Ledger, marks
 from holdfast.engine.measure import measure
 from holdfast.engine.order import stratified_order
-from holdfast.engine.pieces import needed
 from holdfast.engine.precision import Reference, References, Trial, references, tried, worth_seconds
 from holdfast.engine.shards import ImageCache, Shard, on_device, out_of_range, shards_ahead
+from holdfast.engine.stored_rows import needed
 from holdfast.engine.watch import Watcher
 from holdfast.models import TorchClassifier, wrap
 from holdfast.store import Footer, Rows, Store
@@ -524,7 +524,7 @@ def test_a_known_behaviour_is_of_the_same_model_weights_data_and_labels(footer_f
     other = footer_for("m", behaviour="b2", probe=(0.1, 9.0), key="k3")
     others = [footer_for("n"), footer_for("m", weights="v"), footer_for("m", data="e")]
     known = known_behaviours([same, again, other, *others], "m", "w", "d", same.answers)
-    assert [(one.name, one.probe) for one in known] == [("b1", (0.1, 1.0)), ("b2", (0.1, 9.0))]
+    assert list(known.items()) == [("b1", (0.1, 1.0)), ("b2", (0.1, 9.0))]
     assert matching_behaviour((0.1, 9.1), known) == "b2"
     assert matching_behaviour((0.1, 4.0), known) is None
 

@@ -11,10 +11,10 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.noise import Noise
 from holdfast.core.refs import Ref
 from holdfast.core.types import Batch, Changed, Classifier, Cost, DatasetCard, Images, ModelCard
+from holdfast.engine.device import tf32
 from holdfast.engine.measure import MeasureSettings, final_logits, measure
 from holdfast.engine.order import _from_the_middle
 from holdfast.engine.shards import LogitCache, Shard, _range_hint
-from holdfast.engine.two_step import tf32
 
 
 class FirstPixels:

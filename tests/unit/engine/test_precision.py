@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from holdfast.attacks import saved_loops
 from holdfast.attacks.gradient import GradientAttack
+from holdfast.attacks.replay import Replays
 from holdfast.attacks.search import RandomSearch
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch, FastVersion
@@ -52,6 +53,7 @@ class Same(FastVersion):
 
     def __init__(self, model: TorchClassifier) -> None:
         self.model, self.count = model, 0
+        self.notes: list[str] = []
 
     def __call__(self, images: Tensor) -> Tensor:
         return self.model(images)
@@ -164,16 +166,38 @@ def test_a_strong_and_faster_version_is_used_and_the_footer_says_so(deciding: An
 
 
 def test_the_footer_says_what_was_compiled_while_the_job_ran() -> None:
+    told: list[str] = []
     loader, fast = ModelLoader(torch.device("cpu")), Same(curved())
     scenario = registry.scenario("fashion-mnist-2k+pgd-linf")
     job = loader.job(registry.bind("model", "fashion-standard"), scenario, RunOptions(samples=20))
     job.notes["gradients"] = "the model itself, tried: well; every success confirmed in float32"
-    loader.fast.note_compiled(job, fast)
+    loader.fast.note_changes(job, fast, told.append)
     assert job.footer.facts["gradients"].startswith("the model itself, tried")
     fast.words += ", compiled"
     for _ in range(2):
-        loader.fast.note_compiled(job, fast)
+        loader.fast.note_changes(job, fast, told.append)
         assert job.footer.facts["gradients"].startswith("the model itself, compiled, tried: well;")
+    assert not told
+    fast.notes.append("not compiled: no such kernel")
+    fast.replays = Replays()
+    fast.replays.refused += ["RuntimeError: a copy to the host"] * 2
+    for _ in range(2):
+        loader.fast.note_changes(job, fast, told.append)
+    assert told == ["not compiled: no such kernel", "steps not recorded: RuntimeError: a copy to the host"]
+    assert job.footer.facts["gradients"].endswith("; ".join(["", *told]))
+
+
+def test_a_part_that_was_run_before_is_not_run_again() -> None:
+    model, asked = curved(), []
+    batch = batch_of(model)
+    first = references(model, attack("autoattack-linf:radius=2/255"), batch, 32, parts=1)
+    model.net.register_forward_pre_hook(lambda *_: asked.append(1))
+    all_parts = references(model, attack("autoattack-linf:radius=2/255"), batch, 32)
+    alone, asked[:] = len(asked), []
+    whole = references(model, attack("autoattack-linf:radius=2/255"), batch, 32, known=first)
+    assert len(asked) < alone
+    assert len(whole.parts) == len(all_parts.parts) == 4
+    assert all(torch.equal(one.gain, other.gain) for one, other in zip(whole.parts, all_parts.parts, strict=True))
 
 
 def test_a_weaker_version_is_not_used_and_the_footer_says_why(deciding: Any) -> None:
@@ -249,6 +273,30 @@ def test_a_shard_that_overflows_is_measured_in_float32_from_its_beginning(
     assert rows["overflowing"].digest == rows["exact"].digest
 
 
+def test_answers_that_are_not_finite_count_as_broken() -> None:
+    """As everywhere; they must not make of a weaker version one that cannot be compared."""
+    model = curved()
+    batch = batch_of(model)
+    clean, net = batch.images[0].clone(), model.net
+
+    class Unstable(nn.Module):
+        def forward(self, images: Tensor) -> Tensor:
+            near = (images - clean).flatten(1).abs().amax(dim=1) < 0.01
+            away = (images - clean).flatten(1).abs().amax(dim=1) > 0
+            return torch.where((near & away)[:, None], torch.nan, net(images))
+
+    model.net = Unstable()
+    (trial,) = trials(model, Coarse(model), "pgd-linf:radius=0.5/255", batch)
+    assert trial.is_weaker, trial
+
+
+def test_without_an_image_that_can_be_read_nothing_is_tried() -> None:
+    model = curved()
+    batch = batch_of(model)
+    nothing = Batch(batch.images[:0], batch.labels[:0], ())
+    assert references(model, attack("pgd-linf"), nothing, 32).unbroken == 0.0
+
+
 def test_predictions_decide_who_is_attacked_in_a_trial() -> None:
     """Nothing right, nothing to try."""
     model = curved()
@@ -256,3 +304,45 @@ def test_predictions_decide_who_is_attacked_in_a_trial() -> None:
     wrong = Batch(batch.images, (batch.labels + 1) % 10, batch.ids)
     assert trials(model, Same(model), "pgd-linf", wrong) == []
     assert np.isfinite(float(batch.images.mean()))
+
+
+def evaluation_of(path: Path) -> Evaluation:
+    store, loader = Store(str(path)), ModelLoader(torch.device("cpu"))
+    scenario = registry.scenario("fashion-mnist-2k+pgd-linf:radius=4/255,steps=4")
+    options = RunOptions(samples=40, batch_size=16)
+    job = loader.job(registry.bind("model", "fashion-standard"), scenario, options)
+    return Evaluation.of(job, store, loader, options, Watcher())
+
+
+def test_a_batch_too_large_to_try_a_fast_version_on_is_halved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    widths: list[int] = []
+
+    def make_fast(_: ModelLoader, __: object, ___: str, width: int, ____: object) -> None:
+        widths.append(width)
+        if width > 4:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(ModelLoader, "make_fast", make_fast)
+    assert evaluation_of(tmp_path).width.value == 4
+    assert widths == [16, 8, 4]
+
+
+def test_recorded_steps_go_where_memory_runs_out(tmp_path: Path) -> None:
+    evaluation = evaluation_of(tmp_path)
+    model = evaluation.job.model
+    assert isinstance(model, TorchClassifier)
+    model.fast = fast = Same(model)
+    fast.replays, held = Replays(recorded=False), []
+    forward = model.net.forward
+
+    def once(images: Tensor) -> Tensor:
+        held.append(fast.replays)
+        if len(held) == 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return forward(images)
+
+    model.net.forward = once  # type: ignore[method-assign]
+    evaluation.advance()
+    assert held[0] is not None
+    assert held[1] is None
+    assert evaluation.width.value == 8

@@ -440,10 +440,10 @@ def test_an_error_travels_as_the_nearest_kind_everyone_knows() -> None:
 
 
 def queues_of(models: str, scenarios: int) -> ModelQueues:
-    cells = [(model, i) for model in models for i in range(scenarios)]
     requests = [
-        RunRequest(n, Ref("model", model, (), 1), Scenario(Ref("dataset", f"d{i}", (), 1)))
-        for n, (model, i) in enumerate(cells)
+        RunRequest(Ref("model", model, (), 1), Scenario(Ref("dataset", f"d{i}", (), 1)))
+        for model in models
+        for i in range(scenarios)
     ]
     return ModelQueues(requests, alone=2.0)
 

@@ -146,7 +146,7 @@ def test_a_look_that_fails_leaves_the_run_as_it_is(tmp_path: Path, monkeypatch: 
     def fails(*_: object) -> dict[str, int]:
         raise ValueError("out of cheese")
 
-    monkeypatch.setattr("holdfast.engine.survivor_probe._looked", fails)
+    monkeypatch.setattr("holdfast.engine.survivor_probe._Look.unbounded", fails)
     rows = run(load("fashion-at-linf", device="cpu"), tmp_path)
     assert rows.footer.tallies["probe: failed"] == 1
     assert len(rows) == 60

@@ -112,6 +112,15 @@ def test_those_scored_again_come_in_batches_of_one_length() -> None:
     assert set(lengths) == {TOGETHER}
 
 
+def test_no_batch_is_wider_than_fits() -> None:
+    model = linear()
+    scorer = TwoStepScorer(model, lambda images: model(images) * 1.01, images_of(16))
+    lengths: list[int] = []
+    model.net.register_forward_pre_hook(lambda _, given: lengths.append(len(given[0])))
+    scorer(images_of(100), 32)
+    assert max(lengths) == 32
+
+
 def test_on_a_cpu_the_model_itself_scores() -> None:
     assert two_step_scorer(linear(), images_of(4)) is None
 

@@ -15,8 +15,8 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, T
 import holdfast
 from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse
 from holdfast.datasets.from_python import read_samples
-from holdfast.engine.notebook import NotebookWatcher
 from holdfast.engine.outcomes import OutcomeList
+from holdfast.engine.watch import NotebookWatcher
 
 CHANGES = ["", "pgd-linf:radius=32/255,steps=2"]
 

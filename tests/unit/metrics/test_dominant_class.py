@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from holdfast.core.intervals import wilson
-from holdfast.metrics.dominant_class import dominant_class
+from holdfast.metrics.confusion import dominant_class
 from holdfast.store import Footer, Rows
 
 

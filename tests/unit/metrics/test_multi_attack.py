@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.metrics.accuracy import worst_case
-from holdfast.metrics.averages import average_accuracy
 from holdfast.metrics.multi_attack import (
     CLEAN,
     Battery,
@@ -35,6 +34,7 @@ from holdfast.metrics.radius_curves import (
     radius_curve,
 )
 from holdfast.metrics.stability import conditioned_stability, stability
+from holdfast.metrics.unions import average_accuracy
 from holdfast.store import Footer, Rows
 from holdfast.store.footer import ChangeRecord
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.metrics.accuracy import accuracy
-from holdfast.metrics.ratios import adversarial_ratio, shift_ratio
+from holdfast.metrics.along_ratios import adversarial_ratio, shift_ratio
 from holdfast.store import Footer, Rows
 
 RowsFor = Callable[..., Rows]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.intervals import wilson
+from holdfast.core.rounding import rounded
 from holdfast.core.table import Table
 from holdfast.core.types import Score
 from holdfast.metrics.along_ratios import (
@@ -23,7 +24,6 @@ from holdfast.metrics.along_ratios import (
     over_adversarial_ratio,
     over_shift_ratio,
 )
-from holdfast.metrics.averages import average_accuracy, difference, mean_of, rounded
 from holdfast.metrics.bootstrap_draws import resampled_sums
 from holdfast.metrics.calibration import (
     Brier,
@@ -34,7 +34,9 @@ from holdfast.metrics.calibration_error import calibration_error
 from holdfast.metrics.catastrophe import catastrophes
 from holdfast.metrics.corruption_error import ALEXNET, ALEXNET_CLEAN, corruption_errors
 from holdfast.metrics.error_consistency import consistency_matrix, error_consistency, kappa
+from holdfast.metrics.means import difference, mean_of
 from holdfast.metrics.ood import ood_scores
+from holdfast.metrics.unions import average_accuracy
 from holdfast.store import Rows
 
 RowsFor = Callable[..., Rows]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +13,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from holdfast.attacks.aimed import gradient_of, leads
+from holdfast.attacks.asked_model import AskedModel
+from holdfast.core.registry import registry
 from holdfast.models import TorchClassifier, compiling, fast, wrap
 from holdfast.models.compiling import CACHE, Compilation, _name, asked
 from holdfast.models.fast import FastModel, InFloat32
@@ -95,6 +100,51 @@ def test_a_network_that_cannot_be_handed_over_is_told() -> None:
     assert begun.error
 
 
+def test_short_work_is_not_held_up_by_questions_about_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, built = version(10.0), []
+    monkeypatch.setattr(fast, "Compilation", lambda *_, **__: built.append(1))
+    for _ in range(3):
+        asked.improve(8, gradients=True)
+    assert not built
+
+
+@pytest.mark.parametrize("at", ["begin", "take over"])
+def test_whatever_fails_about_compiling_the_work_goes_on(monkeypatch: pytest.MonkeyPatch, at: str) -> None:
+    asked = version(3600.0)
+
+    def fails(*_: object, **__: object) -> Ready:
+        raise PermissionError("the folder is closed")
+
+    if at == "begin":
+        monkeypatch.setattr(fast, "Compilation", fails)
+    else:
+        monkeypatch.setattr(fast, "Compilation", lambda _, images, *, gradients: Ready(None, images, gradients))
+        monkeypatch.setattr(FastModel, "_take_over", fails)
+    for _ in range(3):
+        asked.improve(8, gradients=True)
+    assert asked.notes == ["not compiled: PermissionError: the folder is closed"]
+    assert not asked.compiled
+
+
+def test_a_machine_that_begins_no_process_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_: torch.device) -> compiling.Compiler:
+        raise BlockingIOError("no more processes")
+
+    monkeypatch.setattr(compiling, "_prepared", [])
+    monkeypatch.setattr(compiling.Compiler, "started", fails)
+    compiling.prepare(torch.device("cpu"))
+    begun = Compilation(nn.Flatten(), torch.rand(2, 1, 8, 8), gradients=False).start()
+    assert begun.compiled() is None
+    assert "no more processes" in begun.error
+
+
+def test_a_cache_that_takes_no_files_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(CACHE, str(tmp_path / "file"))  # no folder can be made below a file
+    monkeypatch.setattr(compiling, "_compiled", lambda net, *_, **__: net)
+    assert Compilation(nn.Flatten(), torch.rand(2, 1, 8, 8), gradients=False).compiled_here() is not None
+
+
 class Broken(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         raise RuntimeError("no such kernel")
@@ -112,9 +162,9 @@ def test_the_other_process_gives_its_last_words(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_prepared_process_is_taken_and_only_once() -> None:
-    compiling.prepare()
+    compiling.prepare(torch.device("cpu"))
     (waiting,) = compiling._prepared
-    compiling.prepare()
+    compiling.prepare(torch.device("cpu"))
     assert compiling._prepared == [waiting], "one is enough"
     first, second = (Compilation(nn.Flatten(), torch.rand(2, 1, 8, 8), gradients=False).start() for _ in range(2))
     assert first._compiler is waiting
@@ -126,7 +176,7 @@ def test_a_prepared_process_is_taken_and_only_once() -> None:
 
 
 def test_a_process_prepared_for_another_cache_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    compiling.prepare()
+    compiling.prepare(torch.device("cpu"))
     (waiting,) = compiling._prepared
     monkeypatch.setenv(CACHE, str(tmp_path))
     begun = Compilation(nn.Flatten(), torch.rand(2, 1, 8, 8), gradients=False).start()
@@ -136,11 +186,75 @@ def test_a_process_prepared_for_another_cache_is_ended(tmp_path: Path, monkeypat
 
 
 def test_a_prepared_process_that_is_given_nothing_ends_well() -> None:
-    compiling.prepare()
+    compiling.prepare(torch.device("cpu"))
     waiting = compiling._prepared.pop()
     assert waiting.process.stdin is not None
     waiting.process.stdin.close()
     assert waiting.process.wait(60) == 0
+
+
+class Endless(nn.Module):
+    def forward(self, images: Tensor) -> Tensor:
+        time.sleep(600)
+        return images
+
+
+@pytest.mark.slow  # a process imports torch
+def test_a_process_ends_with_the_one_that_began_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed as that may be, nothing else closes the pipe between them."""
+    monkeypatch.setenv(CACHE, str(tmp_path))
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    monkeypatch.setattr(Endless, "__module__", "test_compiling")
+    monkeypatch.setitem(sys.modules, "test_compiling", sys.modules[__name__])
+    begun = Compilation(Endless(), torch.rand(2, 1, 8, 8), gradients=False).start()
+    assert begun._compiler is not None
+    assert begun._compiler.process.stdin is not None
+    begun._compiler.process.stdin.close()
+    assert begun._compiler.process.wait(120) == 1
+
+
+def test_a_process_that_nobody_has_a_use_for_is_ended() -> None:
+    begun = Compilation(nn.Flatten(), torch.rand(2, 1, 8, 8), gradients=False).start()
+    assert begun._compiler is not None
+    process, folder = begun._compiler.process, Path(begun._compiler.folder.name)
+    del begun
+    gc.collect()
+    assert process.poll() is not None
+    assert not folder.exists()
+
+
+def test_a_process_that_waited_in_vain_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a network just as it ends, it must not pass for one that has compiled it."""
+    monkeypatch.setattr(compiling.select, "select", lambda *_: ([], [], []))
+    with pytest.raises(SystemExit, match="no network"):
+        compiling.compile_what_is_given(torch.device("cpu"))
+
+
+@pytest.mark.parametrize(("text", "several"), [("fab-linf:radius=0.1", True), ("pgd-linf", False)])
+def test_an_attack_on_all_classes_asks_what_is_not_compiled(
+    monkeypatch: pytest.MonkeyPatch, text: str, several: bool
+) -> None:
+    """It goes back several times through one pass, and what is compiled can do so once."""
+
+    def once(images: Tensor) -> Tensor:
+        raise RuntimeError("compiled with non-empty donated buffers")
+
+    model = made()
+    model.fast = FastModel(model, torch.rand(8, 1, 8, 8), width=8, speed="auto")
+    model.fast.expect(3600.0, gradients=True)
+    model.fast.compiled[8, True] = once
+    asked_model = AskedModel(model, registry.build(registry.bind("attack", text)))
+    assert model.fast.several == several
+    monkeypatch.setattr(fast, "Compilation", lambda *_, **__: pytest.fail("nothing to begin"))
+    images = torch.rand(8, 1, 8, 8, requires_grad=True)
+    if several:
+        model.fast.improve(8, gradients=True)
+        assert (
+            len(gradient_of(leads(asked_model(images), torch.zeros(8, dtype=torch.int64), torch.zeros(8)), images)) == 8
+        )
+    else:
+        with pytest.raises(RuntimeError, match="donated"):
+            asked_model(images)
 
 
 def test_cancelling_ends_the_other_process() -> None:

@@ -33,7 +33,8 @@ def quiet() -> None:
 
 
 def test_it_answers_like_the_model_and_leaves_the_model_alone() -> None:
-    model, images = made(), torch.rand(8, 1, 8, 8)
+    model, images = made(Normed()), torch.rand(8, 1, 8, 8)
+    assert model.net.training, "its norms would follow the images"
     before = {name: value.clone() for name, value in model.state_dict().items()}
     fast = FastModel(model, images, width=8, speed="eager")
     torch.testing.assert_close(fast(images), model(images), rtol=0.05, atol=0.05)
@@ -43,11 +44,13 @@ def test_it_answers_like_the_model_and_leaves_the_model_alone() -> None:
 
 class Normed(Net):
     def __init__(self) -> None:
+        torch.manual_seed(0)
         super().__init__()
         self.norm = nn.BatchNorm2d(4)
         for part in (self.norm.running_mean, self.norm.running_var, self.norm.weight.data):
             assert part is not None
             nn.init.uniform_(part, 0.5, 2.0)
+        nn.init.constant_(self.norm.bias, 10.0)  # so that gradients pass
 
     def forward(self, images: Tensor) -> Tensor:
         return self.head(self.norm(self.conv(images)).relu().flatten(1))
@@ -117,10 +120,21 @@ def test_gradients_are_those_of_float32_whatever_the_size_of_the_objective() -> 
         gradients = []
         for classifier in (model, fast):
             leaf = images.clone().requires_grad_()
-            (gradient,) = torch.autograd.grad((classifier(leaf).logsumexp(1) * factor).sum(), leaf)
+            (gradient,) = torch.autograd.grad((classifier(leaf)[:, 0] * factor).sum(), leaf)
+            assert bool((gradient != 0).any())
             gradients.append(gradient / factor)
         torch.testing.assert_close(gradients[1], gradients[0], rtol=0.02, atol=2e-3)  # 11 bits, summed over 100 terms
     assert not fast.overflows()
+
+
+def test_the_smallest_gradients_there_are_leave_no_range() -> None:
+    """Below 5e-35 the factor that brings a gradient to its scale is itself too large for float32."""
+    model, images = made(Normed()), torch.rand(8, 1, 8, 8)
+    fast = FastModel(model, images, width=8, speed="eager")
+    leaf = images.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad((fast(leaf).logsumexp(1) * 1e-36).sum(), leaf)
+    assert not fast.overflows()
+    assert bool((gradient != 0).any())
 
 
 def test_a_sample_whose_values_leave_the_range_is_counted_and_only_that_one() -> None:

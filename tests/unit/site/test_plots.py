@@ -18,8 +18,8 @@ from holdfast.core.table import Table
 from holdfast.metrics.along_ratios import over_adversarial_ratio
 from holdfast.site.plots import Plot, agreement_curves, plots_of
 from holdfast.site.plots.points import points_of
-from holdfast.site.plots.trend_lines import AxisPair, fitted_models, line_record
-from holdfast.site.scripts import inline_json
+from holdfast.site.plots.scatter import AxisPair, fitted_models, line_record
+from holdfast.site.report import inline_json
 from holdfast.store.scores import Scores
 from holdfast.store.store import Store
 from holdfast.trends.bands import band

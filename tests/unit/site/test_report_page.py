@@ -14,8 +14,8 @@ from synthetic import CARD, CLASSES, add, fog, pgd
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.types import Flag
+from holdfast.site.addresses import link
 from holdfast.site.report import report_file_name, report_html, write_report
-from holdfast.site.sources import link
 from holdfast.store.store import Store
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}

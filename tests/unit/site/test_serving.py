@@ -103,8 +103,8 @@ def test_nothing_but_the_build_is_served(served: Served, path: str) -> None:
 def test_what_appears_in_the_folder_later_is_not_served(served: Served, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("secret")
-    (served.pages.built.folder / "link.html").symlink_to(secret)
-    (served.pages.built.folder / "more.html").write_text("more")
+    (served.pages.built.out / "link.html").symlink_to(secret)
+    (served.pages.built.out / "more.html").write_text("more")
     assert served.ask("/link.html")[0].status == 404
     assert served.ask("/more.html")[0].status == 404
 
@@ -164,7 +164,7 @@ def test_pages_are_built_again_when_a_run_finishes(store: Store, waited: Callabl
         assert len({site.stamp for site in made.told}) == len(made.told)
     finally:
         made.close()
-    assert not made.pages.built.folder.exists()
+    assert not made.pages.built.out.exists()
 
 
 def test_a_build_that_fails_leaves_the_pages(
@@ -237,7 +237,7 @@ def test_whatever_fails_in_a_refresh_the_last_pages_stay_and_it_is_tried_again(
         assert left[0] < 0
         assert len(result) == 1, "said once"
         assert result[0].startswith("the pages stay as they were: ")
-        assert (before.folder / "index.html").is_file(), "requests under way may still read the pages before"
+        assert (before.out / "index.html").is_file(), "requests under way may still read the pages before"
     finally:
         pages.close()
         thread.join(10)
@@ -257,7 +257,7 @@ def test_a_store_that_cannot_be_listed_for_a_while_keeps_its_pages(
         (tmp_path / "store" / "rows").symlink_to("rows")  # cannot be listed: a loop
         with pytest.raises(HoldfastError, match="cannot read rows"):
             pages.refresh()
-        assert (pages.built.folder / "index.html").is_file()
+        assert (pages.built.out / "index.html").is_file()
         (tmp_path / "store" / "rows").unlink()
         gone.rename(tmp_path / "store" / "rows")
         assert not pages.refresh(), "as it was"
@@ -282,11 +282,11 @@ def test_a_run_that_could_not_be_read_is_looked_for_again(tmp_path: Path, monkey
     monkeypatch.setattr(Files, "tail", refused)
     pages = Pages(store, told=lambda _: None, pause=0.02)
     try:
-        assert "Input/output error" in (pages.built.folder / "index.html").read_text()
+        assert "Input/output error" in (pages.built.out / "index.html").read_text()
         monkeypatch.setattr(Files, "read", real[0])
         monkeypatch.setattr(Files, "tail", real[1])
         assert pages.refresh(), "though no file has changed"
-        assert "Input/output error" not in (pages.built.folder / "index.html").read_text()
+        assert "Input/output error" not in (pages.built.out / "index.html").read_text()
         assert not pages.refresh()
     finally:
         pages.close()

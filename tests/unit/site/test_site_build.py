@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import add, change, fog
 
+from holdfast.boards.board_text import records
 from holdfast.boards.provenance import scenarios_of, score_bases
 from holdfast.boards.suite_board import suite_board
 from holdfast.core.errors import HoldfastError, Misuse
@@ -22,10 +23,8 @@ from holdfast.core.table import table
 from holdfast.core.types import Flag
 from holdfast.site import build as building
 from holdfast.site import site_folder
-from holdfast.site.build import Site, build_site
-from holdfast.site.scripts import inline_json, script
-from holdfast.site.slugs import slug
-from holdfast.site.sources import paper
+from holdfast.site.addresses import paper, slug
+from holdfast.site.build import Site, build_site, inline_json, script
 from holdfast.store.scores import Origin, Scores
 from holdfast.store.site_store import SiteStore, stamp
 from holdfast.store.store import Store
@@ -129,10 +128,10 @@ def test_every_link_of_every_page_leads_to_a_file_or_a_paper(fresh: Site) -> Non
 
 def test_downloads_hold_the_whole_board(fresh: Site) -> None:
     shown = suite_board(load_suite(SUITE))
-    records = list(csv.DictReader(io.StringIO((fresh.out / f"downloads/{SUITE}.csv").read_text())))
-    assert [one["model"] for one in records] == [str(one["model"]) for one in shown.records()]
+    listed = list(csv.DictReader(io.StringIO((fresh.out / f"downloads/{SUITE}.csv").read_text())))
+    assert [one["model"] for one in listed] == [str(one["model"]) for one in records(shown)]
     whole = json.loads((fresh.out / f"downloads/{SUITE}.json").read_text())
-    assert whole["scores"] == shown.records()
+    assert whole["scores"] == records(shown)
     latex = (fresh.out / f"downloads/{SUITE}.tex").read_text()
     assert latex.count("\\\\") == len(shown.entries) + 1
 

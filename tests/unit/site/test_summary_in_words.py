@@ -4,8 +4,8 @@ from synthetic import add, fog, pgd
 
 from holdfast.core.types import Flag
 from holdfast.metrics.accuracy import Accuracy
-from holdfast.metrics.averages import average_accuracy
 from holdfast.metrics.compare import compare
+from holdfast.metrics.unions import average_accuracy
 from holdfast.site.cautions import cautions_of
 from holdfast.site.model_results import model_results
 from holdfast.site.statements import caution_statement, comparison_statement, statements

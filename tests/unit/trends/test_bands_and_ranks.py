@@ -21,7 +21,7 @@ from holdfast.trends.matrices import KINDS, Shift, r2_by_threshold, r2_matrix
 from holdfast.trends.piecewise import Piecewise, fit_trend
 from holdfast.trends.placing import mean_absolute_error, placements, prediction_interval
 from holdfast.trends.ranks import rank_intervals, rank_intervals_of_scores
-from holdfast.trends.synthetic import SettingPair, robustness_correlations
+from holdfast.trends.testbed import SettingPair, robustness_correlations
 
 
 def scattered(models: int = 40, *, noise: float = 0.02, count: int = 2000, seed: int = 0) -> Table:

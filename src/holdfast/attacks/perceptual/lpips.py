@@ -28,8 +28,7 @@ from torch import Tensor, nn
 
 from holdfast.attacks.perceptual.lpips_stages import Stages, own_stages
 from holdfast.core.errors import HoldfastError, Misuse
-from holdfast.core.home import ROOT, data_home
-from holdfast.core.lpips_weights import FOLDER, KNOWN, weights_file
+from holdfast.core.home import LPIPS, LPIPS_WEIGHTS, ROOT, data_home, weights_file
 from holdfast.core.types import Classifier
 
 SELF = "self"
@@ -136,18 +135,18 @@ class AlexNet(nn.Module):
 
 
 def _file_of(name: str) -> Path:
-    known = KNOWN.get(name)
+    known = LPIPS_WEIGHTS.get(name)
     if known is None:
         path = Path(name).expanduser()
         if not path.is_file():
-            hint = f"there are: self, {', '.join(KNOWN)}, or the path of a file with AlexNet's weights"
+            hint = f"there are: self, {', '.join(LPIPS_WEIGHTS)}, or the path of a file with AlexNet's weights"
             raise Misuse(f"no network and no weights file `{name}` to measure LPIPS with", hint=hint)
         return path
     file = weights_file(name)
     if file is None:
         raise HoldfastError(
-            f"the weights of `{name}` are not on this machine: there is no {data_home() / FOLDER / known.files[0]}",
-            hint=f"put {known.source} there, or set {ROOT} to the folder that holds `{FOLDER}/`, "
+            f"the weights of `{name}` are not on this machine: there is no {data_home() / LPIPS / known.files[0]}",
+            hint=f"put {known.source} there, or set {ROOT} to the folder that holds `{LPIPS}/`, "
             "or measure with the model's own features: network=self",
         )
     return file

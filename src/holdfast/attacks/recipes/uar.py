@@ -95,6 +95,6 @@ def constant(values: Table, like: Tensor) -> Tensor:
     return _constant(values, like.dtype, like.device)
 
 
-@functools.lru_cache(maxsize=32)
+@functools.cache  # kept for good: recorded steps know it by its place in memory
 def _constant(values: Table, dtype: torch.dtype, device: torch.device) -> Tensor:
     return torch.tensor(values, dtype=dtype, device=device)

@@ -10,7 +10,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
@@ -22,7 +22,7 @@ import holdfast
 from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse, NotRead
 from holdfast.core.refs import Ref, Run, Scenario
 from holdfast.core.types import Classifier
-from holdfast.engine.device import Width, full_precision, pick_device
+from holdfast.engine.device import Width, full_precision, made_current, pick_device
 from holdfast.engine.evaluate import Evaluation
 from holdfast.engine.jobs import ModelLoader, RunOptions, as_holdfast_error
 from holdfast.engine.ledger import Marks, marks
@@ -48,10 +48,12 @@ class JobContext:
     options: RunOptions
     pictures: int
     device: str
-    folder: str
-    path: tuple[str, ...]
-    environment: dict[str, str]
-    version: str
+    folder: str = field(default_factory=lambda: str(Path.cwd()))
+    path: tuple[str, ...] = field(default_factory=lambda: tuple(str(Path(folder).resolve()) for folder in sys.path))
+    environment: dict[str, str] = field(
+        default_factory=lambda: {name: value for name, value in os.environ.items() if name.startswith("HOLDFAST_")}
+    )
+    version: str = holdfast.__version__
 
     def apply(self) -> None:
         """Makes relative paths, modules and settings mean the same here as at the driver, if its folder is here too."""
@@ -163,6 +165,7 @@ class Actor:
             )
         self.open.enter_context(full_precision())
         device = pick_device(self.context.device)
+        self.open.enter_context(made_current(device))
         if device.type == "cpu":
             torch.set_num_threads(1)  # there are as many actors as cores
         self.loader = ModelLoader(device, self.store, self.notes.note)
@@ -199,7 +202,8 @@ class Actor:
             return Ended(job.run, len(evaluation.joined(self.context.pictures)), kept, fresh=True)
         left = evaluation.missing()
         pace = (time.perf_counter() - begun) / (missing - len(left)) if missing > len(left) else 0.0
-        handle = _handle(request, evaluation)
+        siblings = tuple(rows.footer.key for rows in evaluation.kept if rows.footer.key != job.run.key)
+        handle = RunHandle(request, job.run, evaluation.width.value, evaluation.flags, evaluation.started, siblings)
         self._keep(evaluation)
         return Begun(handle, evaluation.ledger.correct, kept, tuple(left), pace)
 
@@ -253,9 +257,8 @@ class Actor:
 
     def _evaluation(self, handle: RunHandle) -> Evaluation:
         """The run with everything loaded. Refuses where the files here are not those of the other nodes."""
-        known = self.evaluations.get(handle.run.key)
-        if known is not None:
-            return known
+        if handle.run.key in self.evaluations:
+            return self.evaluations[handle.run.key]
         job = self.loader.job(self._model(handle.request), handle.request.scenario, self.context.options)
         job = replace(job, run=replace(job.run, behaviour=handle.run.behaviour))
         if job.run.key != handle.run.key:
@@ -265,16 +268,8 @@ class Actor:
                 "those of the other nodes",
                 hint="give every node the same files, or a path they share",
             )
-        evaluation = Evaluation(
-            job,
-            self.store,
-            self.loader,
-            self.context.options,
-            Width(handle.width),
-            handle.flags,
-            self.notes,
-            handle.started,
-        )
+        loaded = (job, self.store, self.loader, self.context.options)
+        evaluation = Evaluation(*loaded, Width(handle.width), handle.flags, self.notes, handle.started)
         self._keep(evaluation)
         return evaluation
 
@@ -293,11 +288,3 @@ class Actor:
     def _warned(self, message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
         if issubclass(category, HoldfastWarning):
             self.notes.note(f"{platform.node()}: {message}")
-
-
-def _handle(request: RunRequest, evaluation: Evaluation) -> RunHandle:
-    own = evaluation.job.run.key
-    siblings = tuple(rows.footer.key for rows in evaluation.kept if rows.footer.key != own)
-    return RunHandle(
-        request, evaluation.job.run, evaluation.width.value, evaluation.flags, evaluation.started, siblings
-    )

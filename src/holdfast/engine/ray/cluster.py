@@ -61,14 +61,9 @@ def connected(ray: Any, address: str | None, actors: int | None) -> Iterator[Non
             hint = "`ray status` shows whether a cluster runs"
             raise HoldfastError(f"cannot reach {where}: {first_line(error)}", hint=hint) from error
         after.callback(ray.shutdown)
-        _take_back(asked)
+        if callable(asked) and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, asked)  # Ray takes it for itself and aborts
         yield
-
-
-def _take_back(handler: Any) -> None:
-    """Ray takes SIGTERM for itself and aborts; what was to be done then is done again."""
-    if callable(handler) and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, handler)
 
 
 def _private(after: contextlib.ExitStack) -> dict[str, Any]:

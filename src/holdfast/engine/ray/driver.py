@@ -7,17 +7,13 @@ an actor, a node or this process may die at any moment and nothing finished is l
 from __future__ import annotations
 
 import contextlib
-import os
-import sys
 import uuid
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-import holdfast
 from holdfast.core.errors import Absent, HoldfastError, Misuse
 from holdfast.core.refs import Ref, Run, Scenario
 from holdfast.core.types import Classifier, Score
@@ -25,8 +21,7 @@ from holdfast.engine.evaluate import KEEP_EVERY
 from holdfast.engine.jobs import RunOptions
 from holdfast.engine.ledger import Ledger
 from holdfast.engine.order import evenly
-from holdfast.engine.outcomes import Outcome
-from holdfast.engine.pieces import standing
+from holdfast.engine.outcomes import Outcome, standing
 from holdfast.engine.ray.actor import Actor, Begun, Ended, JobContext, Reply, ShardsMeasured
 from holdfast.engine.ray.cluster import (
     actor_device,
@@ -68,22 +63,13 @@ def evaluate_on_ray(
     refuse_memory(store)
     with connected(ray, address, actors), token_in(store) as token:
         packed = [_packed(ray, model) for model in models]
-        index = {scenario.key: i for i, scenario in enumerate(scenarios)}
-        requests = [
-            RunRequest(i * len(index) + index[scenario.key], model, scenario)
-            for i, model in enumerate(packed)
-            for scenario in evenly(scenarios)
-        ]
+        requests = [RunRequest(model, scenario) for model in packed for scenario in evenly(scenarios)]
         context = JobContext(
             store=store.files.root if store.files.is_local else store.url,
             token=token,
             options=options,
             pictures=pictures,
             device=actor_device(ray, device),
-            folder=str(Path.cwd()),
-            path=tuple(str(Path(folder).resolve()) for folder in sys.path),
-            environment={name: value for name, value in os.environ.items() if name.startswith("HOLDFAST_")},
-            version=holdfast.__version__,
         )
         driver = Driver(ray, store, watcher, ModelQueues(requests, alone=KEEP_EVERY), retries)
         try:
@@ -91,7 +77,7 @@ def evaluate_on_ray(
             outcomes = driver.outcomes(scenarios, len(packed))
         finally:
             driver.stop()
-    return [outcomes[i] for i in range(len(requests))]
+    return [outcomes[model.key, scenario.key] for model in packed for scenario in scenarios]
 
 
 def _packed(ray: Any, model: Ref | Classifier) -> Ref | PackedModel:
@@ -125,7 +111,7 @@ class Driver:
     def __init__(self, ray: Any, store: Store, watcher: Watcher, queues: ModelQueues, retries: int) -> None:
         self.ray, self.store, self.watcher, self.queues, self.retries = ray, store, watcher, queues, retries
         self.workers: list[Worker] = []
-        self.done: dict[int, Outcome] = {}
+        self.done: dict[tuple[str, str], Outcome] = {}
         self.refusals: set[str] = set()
         self.has_waited = False
 
@@ -139,8 +125,8 @@ class Driver:
         for worker in self.workers:
             self._end(worker)
 
-    def outcomes(self, scenarios: Sequence[Scenario], models: int) -> dict[int, Outcome]:
-        """Does all the work there is; the outcome of every run by its number."""
+    def outcomes(self, scenarios: Sequence[Scenario], models: int) -> dict[tuple[str, str], Outcome]:
+        """Does all the work there is; the outcome of every run by the keys of its model and scenario."""
         self.watcher.planned(self._expected(scenarios) * models)
         while not self.queues.is_empty or any(worker.task for worker in self.workers):
             for worker in self._idle():
@@ -275,7 +261,7 @@ class Driver:
             self._show(run, result.samples, result.kept, result.samples, standing(rows))
         self.queues.end(progress)
         self.watcher.ended(run, "measured" if result.fresh else "done before", standing(rows))
-        self.done[progress.request.number] = Outcome(str(run.model), str(run.scenario), rows, fresh=result.fresh)
+        self.done[progress.request.keys] = Outcome(str(run.model), str(run.scenario), rows, fresh=result.fresh)
 
     def _failed(self, run: RunProgress, error: HoldfastError) -> None:
         """One run that fails does not stop the others; a full disk does."""
@@ -285,7 +271,7 @@ class Driver:
         name, scenario = run.request.name, str(run.request.scenario)
         if not isinstance(error, Absent):
             self.watcher.note(f"{name} under {scenario}: {error}")
-        self.done[run.request.number] = Outcome(name, scenario, None, error=error)
+        self.done[run.request.keys] = Outcome(name, scenario, None, error=error)
 
     def _note(self, reply: Reply) -> None:
         for text in reply.notes:

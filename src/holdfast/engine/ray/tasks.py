@@ -31,15 +31,18 @@ class PackedModel:
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """A model under a scenario; `number` is its index among the outcomes."""
+    """A model under a scenario."""
 
-    number: int
     model: Ref | PackedModel
     scenario: Scenario
 
     @property
     def name(self) -> str:
         return str(self.model) if isinstance(self.model, Ref) else self.model.name
+
+    @property
+    def keys(self) -> tuple[str, str]:
+        return self.model.key, self.scenario.key
 
 
 @dataclass(frozen=True, slots=True)

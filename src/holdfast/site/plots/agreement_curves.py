@@ -10,22 +10,19 @@ import contextlib
 import json
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.json_text import attributes
 from holdfast.core.refs import digest
 from holdfast.core.suites import Suite
 from holdfast.core.types import Score
-from holdfast.metrics.along_ratios import (
-    RatioPoint,
-    over_adversarial_ratio,
-    over_shift_ratio,
-)
-from holdfast.site.plots.plot import Plot, PlotInputs, board_plot, json_number
+from holdfast.metrics.along_ratios import RatioPoint, over_adversarial_ratio, over_shift_ratio
+from holdfast.site.plots.plot import Plot, PlotInputs, board_plot, json_number, json_numbers
 from holdfast.site.plots.points import SWEEP, BoardPoints
-from holdfast.store.footer import Footer
-from holdfast.store.store import Store
+from holdfast.store import Footer, Store
 
 RESAMPLES = 200
 FOLDER = "derived/agreement"
@@ -42,7 +39,9 @@ class ChangedRun(NamedTuple):
 @board_plot(order=5)
 def agreement_plot(inputs: PlotInputs) -> Plot | None:
     """Curves over ratio and radius of models measured here; None without rows that keep all logits."""
-    made = [_curve(_StoreKey(inputs.store), change) for change in _changes(inputs.points, inputs.suite)]
+    made = [
+        _curve(_StoreKey(inputs.store.url, inputs.store), change) for change in _changes(inputs.points, inputs.suite)
+    ]
     curves = [curve for curve in made if curve is not None]
     if not curves:
         return None
@@ -59,17 +58,12 @@ def agreement_plot(inputs: PlotInputs) -> Plot | None:
     )
 
 
+@dataclass(frozen=True, slots=True)
 class _StoreKey:
     """A store as a key of the cache: stores at one place hold the same rows under the same keys."""
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
-
-    def __hash__(self) -> int:
-        return hash(self.store.url)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _StoreKey) and self.store.url == other.store.url
+    url: str
+    store: Store = field(compare=False)
 
 
 def _changes(points: BoardPoints, suite: Suite) -> Iterator[ChangedRun]:
@@ -77,13 +71,7 @@ def _changes(points: BoardPoints, suite: Suite) -> Iterator[ChangedRun]:
     own: dict[str, dict[str, Footer]] = {}
     for line in points.lines:
         own.setdefault(line.footer.scenario, {})[line.footer.model] = line.footer
-    asked = [
-        (text, column.reference)
-        for column in suite.board
-        if column.reference
-        for term in column.scenarios
-        for text in term
-    ]
+    asked = [(text, column.reference) for column in suite.board if column.reference for text in column.every_scenario]
     asked = asked or [(name, points.home) for name, runs in own.items() if _is_attack(runs, points.home)]
     for scenario, reference in dict.fromkeys(asked):
         for model, changed in own.get(scenario, {}).items():
@@ -140,14 +128,9 @@ def _curve(rows: _StoreKey, change: ChangedRun) -> dict[str, object] | None:
     made = _values(rows, _RunPair(before.key, before.digest, footer.key, footer.digest, footer.is_attacked))
     if made is None:
         return None
-    record: dict[str, object] = {
-        "model": footer.model,
-        "scenario": footer.scenario,
-        "over": "adversarial ratio" if footer.is_attacked else "shift ratio",
-        "n": footer.n,
-        "most": json_number(math.log(footer.card.classes)),
-        **made,
-    }
+    over, most = "adversarial ratio" if footer.is_attacked else "shift ratio", math.log(footer.card.classes)
+    about = {**attributes(footer, "model", "scenario"), "over": over, "n": footer.n, "most": json_number(most)}
+    record = {**about, **made}
     radius = footer.changes[-1].args.get("radius") if footer.changes else None
     if footer.is_attacked and isinstance(radius, int | float):
         record |= {"attack": footer.changes[-1].name, "radius": json_number(float(radius), 8)}
@@ -155,7 +138,7 @@ def _curve(rows: _StoreKey, change: ChangedRun) -> dict[str, object] | None:
 
 
 def _bounds(score: Score) -> list[float | None]:
-    return [json_number(score.value), json_number(score.low), json_number(score.high)]
+    return json_numbers([score.value, score.low, score.high])
 
 
 MEASURES: dict[str, Callable[[RatioPoint], object]] = {

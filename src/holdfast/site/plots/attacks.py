@@ -19,8 +19,7 @@ from holdfast.metrics.radius_curves import accuracies_at
 from holdfast.metrics.stability import NEAR
 from holdfast.site.plots.plot import Plot, PlotInputs, board_plot, json_number, json_numbers
 from holdfast.site.plots.points import SWEEP, BoardPoints
-from holdfast.store.footer import Footer
-from holdfast.store.store import Store
+from holdfast.store import Footer, Store
 
 RATIO = "cr-ind-avg"
 OFFICIAL = (RATIO, "cr-ind-worst", "stability-constant")
@@ -63,11 +62,18 @@ def attacks_plot(inputs: PlotInputs) -> Plot | None:
     if not columns:
         return None
     ranked = {name for column in columns for term in column.settings for name in term}
-    table, known = _battery(suite, store), best_known(suite, store)
+    tables = [scores.table for name in tables_of(suite) for scores in store.scores(name)]
+    whole = [table for table in tables if BEST in table.models]  # with the best known accuracies
+    table, known = max(whole, key=lambda each: len(each.models), default=None), best_known(suite, store)
     best = {} if known is None else _cells(known, BEST)
     sweeps = list(_sweeps(points, suite))
     chosen = _attacks(best, sweeps)
-    models = _once(shown, [*_measured(points, sweeps, store), *_listed(table)])
+    listed = [
+        AttackedModel(name, "imported", _cells(table, name), published_training(table.facts.get(name, {})))
+        for name in (table.models if table is not None else ())
+        if name != BEST and table is not None
+    ]
+    models = _once(shown, [*_measured(points, sweeps, store), *listed])
     data: dict[str, object] = {
         "near": NEAR,
         "missing": _missing(shown, bool(best), models),
@@ -106,12 +112,6 @@ def _once(shown: Board, models: Sequence[AttackedModel]) -> list[AttackedModel]:
     return list(models_by_name.values())
 
 
-def _battery(suite: Suite, store: Store) -> Table | None:
-    """The largest imported table that has the best known accuracies."""
-    tables = [scores.table for name in tables_of(suite) for scores in store.scores(name)]
-    return max((table for table in tables if BEST in table.models), key=lambda t: len(t.models), default=None)
-
-
 def _attacks(best: Mapping[Strength, float], sweeps: Sequence[SweepRun]) -> list[AttackStrengths]:
     """The attacks that have a best accuracy, then those that were swept here alone."""
     strengths_of_attack: dict[str, set[float]] = {}
@@ -133,16 +133,6 @@ def _sweeps(points: BoardPoints, suite: Suite) -> Iterator[SweepRun]:
         changes = line.footer.changes
         if line.footer.scenario in names and changes and changes[-1].name == SWEEP:
             yield SweepRun(names[line.footer.scenario], line.footer)
-
-
-def _listed(table: Table | None) -> list[AttackedModel]:
-    if table is None:
-        return []
-    return [
-        AttackedModel(name, "imported", _cells(table, name), published_training(table.facts.get(name, {})))
-        for name in table.models
-        if name != BEST
-    ]
 
 
 def _measured(points: BoardPoints, sweeps: Sequence[SweepRun], store: Store) -> list[AttackedModel]:

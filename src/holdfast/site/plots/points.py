@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from holdfast.boards.column_scores import BEST
 from holdfast.boards.entries import IMPORTED, PUBLISHED, Board, BoardEntry
 from holdfast.boards.suite_board import tables_of
+from holdfast.core.json_text import attributes
 from holdfast.core.suites import Column, Suite
 from holdfast.core.types import Score
 from holdfast.metrics.summary import Line, lines
@@ -84,7 +85,8 @@ class BoardPoints:
 
     def record(self) -> dict[str, object]:
         """Columns, as compact as JSON has them."""
-        texts = {text: i for i, text in enumerate(dict.fromkeys((*self.sources, *self._cell_sources)))}
+        of_cells = (text for axis in self.axes for text in axis.sources)
+        texts = {text: i for i, text in enumerate(dict.fromkeys((*self.sources, *of_cells)))}
         return {
             "models": [entry.model for entry in self.entries],
             "origins": [entry.origin for entry in self.entries],
@@ -94,15 +96,12 @@ class BoardPoints:
             "axes": [_axis_record(axis, texts) for axis in self.axes],
         }
 
-    @property
-    def _cell_sources(self) -> Iterator[str]:
-        return (text for axis in self.axes for text in axis.sources)
-
 
 def points_of(suite: Suite, shown: Board, store: Store) -> BoardPoints:
     """What the board shows, and all settings and scenarios behind it."""
     entries = shown.entries
-    measured = _lines(suite, shown, store)
+    models = [name for entry in entries if entry.has_rows for name in entry.names]
+    measured = lines(store, models=models, scenarios=suite.scenarios) if models else []
     same = {
         setting: scenario
         for part in suite.parts
@@ -124,11 +123,6 @@ def _tables(suite: Suite, store: Store) -> Iterator[tuple[str, Scores]]:
     for name in tables_of(suite):
         for scores in store.scores(name):
             yield IMPORTED, scores
-
-
-def _lines(suite: Suite, shown: Board, store: Store) -> list[Line]:
-    models = [name for entry in shown.entries if entry.has_rows for name in entry.names]
-    return lines(store, models=models, scenarios=suite.scenarios) if models else []
 
 
 def _column_axis(column: Column, entries: Sequence[BoardEntry], suite: Suite, home: str) -> ScoreAxis:
@@ -226,21 +220,17 @@ def _entry_sources(entries: Sequence[BoardEntry], tables: Sequence[tuple[str, Sc
         table = scores.table
         for model in table.models:
             sources.setdefault((origin, model), table.source_of(model, table.settings[0]) if table.settings else "")
-    return tuple(_first_source(entry, sources) for entry in entries)
 
+    def first(entry: BoardEntry) -> str:
+        known = (sources.get((origin, name)) for origin in entry.every_origin for name in entry.names)
+        return next(filter(None, known), "measured here" if entry.is_measured else "imported predictions")
 
-def _first_source(entry: BoardEntry, sources: Mapping[tuple[str, str], str]) -> str:
-    known = (sources.get((origin, name)) for origin in entry.every_origin for name in entry.names)
-    return next(filter(None, known), "measured here" if entry.is_measured else "imported predictions")
+    return tuple(map(first, entries))
 
 
 def _axis_record(axis: ScoreAxis, texts: Mapping[str, int]) -> dict[str, object]:
-    record: dict[str, object] = {
-        "title": axis.title,
-        "group": axis.group,
-        "reference": axis.is_reference,
-        "values": json_numbers(axis.values),
-    }
+    about = {**attributes(axis, "title", "group"), "reference": axis.is_reference}
+    record: dict[str, object] = {**about, "values": json_numbers(axis.values)}
     counts = axis.counts[np.isfinite(axis.values)]
     if counts.any():
         record["n"] = int(counts[0]) if (counts == counts[0]).all() else axis.counts.tolist()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.core.table import table
 from holdfast.store.model_types import types_beside
 from holdfast.store.scores import Imported, Scores
 from holdfast.store.source_files import ScoreCells, beside, one_file, opened, sample_count, share_from_percent
@@ -30,8 +29,7 @@ def read_imagenet_testbed(path: Path) -> Imported:
     types, notes = _types(cells)
     extra = [*types, _counts(cells)]
     origin = source.origin(NAME)
-    sources = "; ".join([str(origin), *(text for text in extra if text)])
-    imported = table(cells.values, counts=cells.counts, facts=cells.facts, source=sources)
+    imported = cells.table("; ".join([str(origin), *filter(None, extra)]))
     scores = Scores(NAME, imported, dict.fromkeys(imported.settings, "percent"), origin)
     return Imported((scores,), notes=notes)
 

@@ -11,7 +11,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from holdfast.core.table import table
 from holdfast.store.js_data import js_data
 from holdfast.store.scores import Imported, Scores
 from holdfast.store.source_files import BadFile, ScoreCells, Source, beside, one_file, opened, share_from_percent
@@ -49,7 +48,7 @@ def read_multirobustbench(path: Path) -> Imported:
         cells.model(BEST, {"type": "reference", "architecture": "ResNet-18"})
         _add(cells, BEST, _content(reference))
         sources.append(f"acc*: {reference.origin(NAME)}")
-    imported = table(cells.values, facts=cells.facts, source="; ".join(sources))
+    imported = cells.table("; ".join(sources))
     return Imported((Scores(NAME, imported, dict.fromkeys(imported.settings, "percent"), origin),))
 
 

@@ -12,7 +12,6 @@ from collections import Counter
 from pathlib import Path
 
 from holdfast.core.errors import Misuse
-from holdfast.core.table import table
 from holdfast.store.scores import Imported, Scores
 from holdfast.store.source_files import BadFile, ScoreCells, files_matching, opened, share_from_percent
 
@@ -68,5 +67,4 @@ def _board(path: Path) -> Scores:
         for name, setting in SETTINGS.items():
             cells.add(model, setting, share_from_percent(record[name], f"{path}, `{name}` of `{model}`"))
     origin = source.origin(NAME)
-    imported = table(cells.values, facts=cells.facts, source=str(origin))
-    return Scores(f"{NAME}-{named[1].lower()}-{named[2].lower()}", imported, {}, origin)
+    return Scores(f"{NAME}-{named[1].lower()}-{named[2].lower()}", cells.table(str(origin)), {}, origin)

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.core.errors import Misuse
-from holdfast.core.table import table
 from holdfast.store.scores import Imported, Origin, Scores
 from holdfast.store.source_files import (
     BadFile,
@@ -56,7 +55,6 @@ def read_robustbench(path: Path) -> Imported:
 def _group(name: str, sources: list[Source]) -> Scores:
     folder = sources[0].path.parent
     cells = ScoreCells(folder)
-    where: dict[str | tuple[str, str], str] = {}
     for source in sources:
         entry: Any = source.json()
         model = source.path.stem
@@ -72,9 +70,8 @@ def _group(name: str, sources: list[Source]) -> Scores:
         for field, setting in RATIOS.items():
             value = finite_number(_text(entry.get(field)), f"{source.path}, `{field}`")
             cells.add(model, setting, None if value is None else value / 100)
-        where |= {key: str(source.origin(NAME)) for key in cells.values if key[0] == model}
-    imported = table(cells.values, counts=cells.counts, facts=cells.facts, sources=where)
-    return Scores(f"{NAME}-{name}", imported, {}, _together(folder, sources))
+        cells.sources |= {key: str(source.origin(NAME)) for key in cells.values if key[0] == model}
+    return Scores(f"{NAME}-{name}", cells.table(), {}, _together(folder, sources))
 
 
 def _warnings(entry: dict[str, Any]) -> dict[str, str]:

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.core.table import table
-from holdfast.store.scores import FACT_PREFIX, PER_HUNDRED, TIDY, UNITS, Imported, Origin, Scores
+from holdfast.store.scores import FACT_PREFIX, PER_HUNDRED, TIDY, UNITS, Imported, Scores
 from holdfast.store.source_files import BadFile, ScoreCells, finite_number, opened, plain_text, sample_count
 from holdfast.store.units import refuse_unclear
 
@@ -24,7 +23,6 @@ class TidyTable:
 
     cells: ScoreCells
     units: dict[str, str] = field(default_factory=dict)
-    where: dict[str | tuple[str, str], str] = field(default_factory=dict)
     open: dict[str, list[float]] = field(default_factory=dict)
 
 
@@ -43,16 +41,10 @@ def read_tidy(path: Path, *, unit: str | None = None) -> Imported:
         value = _value(record, board, unit, line_name)
         board.cells.add(model, setting, value, sample_count(record.get("n", ""), line_name))
         stated_source = record.get("source", "")
-        board.where[model, setting] = f"{stated_source} — {origin}" if stated_source else str(origin)
+        board.cells.sources[model, setting] = f"{stated_source} — {origin}" if stated_source else str(origin)
     for board in boards.values():
         refuse_unclear(board.open, path, where=", or in a column `unit`")
-    return Imported(tuple(_scores(name, board, origin) for name, board in boards.items()))
-
-
-def _scores(name: str, board: TidyTable, origin: Origin) -> Scores:
-    cells = board.cells
-    imported = table(cells.values, counts=cells.counts, facts=cells.facts, sources=board.where)
-    return Scores(name, imported, board.units, origin)
+    return Imported(tuple(Scores(name, board.cells.table(), board.units, origin) for name, board in boards.items()))
 
 
 def _add_facts(cells: ScoreCells, model: str, record: dict[str, str], line_name: str) -> None:

@@ -10,7 +10,6 @@ import re
 from pathlib import Path
 
 from holdfast.core.errors import Misuse
-from holdfast.core.table import table
 from holdfast.store.scores import Imported, Scores
 from holdfast.store.source_files import BadFile, ScoreCells, beside, files_matching, opened, share_from_percent
 
@@ -23,7 +22,6 @@ def read_timm_results(path: Path) -> Imported:
     if not files:
         raise Misuse(f"no file named results-*.csv in {path}")
     together = ScoreCells(path)
-    where: dict[str | tuple[str, str], str] = {}
     pretrained = _pretrained(files[0])
     for file in files:
         source = opened(file)
@@ -37,11 +35,11 @@ def read_timm_results(path: Path) -> Imported:
             cells.model(model, facts | {"pretrained_on": pretrained.get(record["model"], "")})
             for name, setting in (("top1", named[1]), ("top5", f"{named[1]}/top5")):
                 cells.add(model, setting, share_from_percent(record[name], f"{file}, `{name}` of `{model}`"))
-                where[setting] = str(source.origin(NAME))
+                together.sources[setting] = str(source.origin(NAME))
         together.values |= cells.values
         together.facts |= cells.facts
     origin = opened(files[0]).origin(NAME)
-    return Imported((Scores(NAME, table(together.values, facts=together.facts, sources=where), {}, origin),))
+    return Imported((Scores(NAME, together.table(), {}, origin),))
 
 
 def _pretrained(file: Path) -> dict[str, str]:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.core.errors import unknown
-from holdfast.core.table import table
 from holdfast.store.scores import PER_HUNDRED, Scores
 from holdfast.store.source_files import ScoreCells, finite_number, opened, sample_count
 
@@ -80,16 +79,15 @@ def published(benchmark: str) -> Scores:
     path = FOLDER / f"{benchmark}.csv"
     about = settings(benchmark)
     cells = ScoreCells(path, facts=_facts(benchmark))
-    sources: dict[str | tuple[str, str], str] = {}
     for line, record in enumerate(_records(benchmark), start=2):
         key = (record["model"], record["setting"])
         value = finite_number(record["value"], f"{path}, line {line}")
         scale = 100 if about[key[1]].unit in PER_HUNDRED else 1
         cells.facts.setdefault(key[0], {})
         cells.add(*key, None if value is None else value / scale, sample_count(record["n"], f"{path}, line {line}"))
-        sources[key] = record["source"]
+        cells.sources[key] = record["source"]
     units = {name: setting.unit for name, setting in about.items()}
-    return Scores(benchmark, table(cells.values, counts=cells.counts, facts=cells.facts, sources=sources), units)
+    return Scores(benchmark, cells.table(), units)
 
 
 def unread(benchmark: str) -> list[Unread]:
