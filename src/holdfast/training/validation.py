@@ -11,11 +11,11 @@ from holdfast.attacks.attack import Attack
 from holdfast.core.errors import HoldfastError
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
-from holdfast.core.types import Batch, ModelCard
+from holdfast.core.types import Batch, Classifier, ModelCard
 from holdfast.datasets import load
 from holdfast.models.classifier import TorchClassifier, normalised
 from holdfast.training.recipes import Recipe, Selection
-from holdfast.training.training_data import LEVELS, TrainingData
+from holdfast.training.training_data import TrainingData, unit_floats
 
 WIDTH = 1000
 USUAL = "pgd-linf:radius=8/255,steps=10"  # what a model without an attack of its own is checked with
@@ -42,7 +42,7 @@ def validate(recipe: Recipe, net: nn.Module, card: ModelCard, data: TrainingData
     if recipe.paired:
         return _of_pair(recipe, model, data.labels.device)
     images, labels = data.images(data.held), data.labels[data.held]
-    clean = _logits(model, images)
+    clean = logits_of(model, images)
     accuracy = _share_right(clean, labels)
     text = checked_attack(recipe)
     if text is None:
@@ -55,7 +55,7 @@ def validate(recipe: Recipe, net: nn.Module, card: ModelCard, data: TrainingData
         some = slice(start, start + WIDTH)
         batch = Batch(images[some], labels[some], ("",) * len(labels[some]))
         parts.append(attack(model, batch, noise.take(some), width=WIDTH).images)
-    attacked = _logits(model, torch.cat(parts))
+    attacked = logits_of(model, torch.cat(parts))
     agreement = _agreement(clean, attacked) if recipe.keep == "agreement" else None
     return Validated(accuracy, _share_right(attacked, labels), agreement)
 
@@ -68,9 +68,7 @@ def _of_pair(recipe: Recipe, model: TorchClassifier, device: torch.device) -> Va
         read = dataset.images(range(len(dataset.ids)))
         if read.failed:
             raise HoldfastError(f"{len(read.failed)} images of `{text}` cannot be read")
-        pixels = read.pixels.to(device)
-        images = pixels.float() / LEVELS if pixels.dtype == torch.uint8 else pixels.float()
-        logits.append(_logits(model, images))
+        logits.append(logits_of(model, unit_floats(read.pixels.to(device))))
         right.append(_share_right(logits[-1], torch.from_numpy(dataset.labels).to(device)))
     if len(logits[0]) != len(logits[1]):
         raise HoldfastError(
@@ -97,7 +95,7 @@ def checked_attack(recipe: Recipe) -> str | None:
 
 
 @torch.no_grad()
-def _logits(model: TorchClassifier, images: Tensor) -> Tensor:
+def logits_of(model: Classifier, images: Tensor) -> Tensor:
     return torch.cat([model(part) for part in torch.split(images, WIDTH)])
 
 
