@@ -25,16 +25,15 @@ from holdfast.metrics.catastrophe import CatastrophicDegradation, catastrophes
 from holdfast.metrics.compare import Comparison, compare
 from holdfast.metrics.confusion import ConfusionShare, confusion, dominant_class
 from holdfast.metrics.corruption_error import ALEXNET, ALEXNET_CLEAN, _named
+from holdfast.metrics.mean_over_radii import MeanOverRadii, radii_survived
 from holdfast.metrics.means import SampledValues
 from holdfast.metrics.multi_attack import CLEAN, Battery, Strength
 from holdfast.metrics.ood import OodScore, _kind
 from holdfast.metrics.per_class_accuracy import PerClassAccuracy
 from holdfast.metrics.radius_curves import (
     AreaUnderRadiusCurve,
-    MeanOverRadii,
     _reaches,
     accuracies_at,
-    radii_survived,
     radius_curve,
     smallest_radii,
 )

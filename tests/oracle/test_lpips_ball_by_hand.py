@@ -236,7 +236,7 @@ def test_a_gradient_below_a_ten_thousandth_gives_no_direction(size: float, moves
 @pytest.mark.parametrize("way", [1.0, -1.0])
 def test_a_step_of_lpa_goes_as_far_as_a_probe_of_a_tenth_says(taken: int, share: float, way: float) -> None:
     ball, radius, here = LpipsBall(turning()), 0.05, 0.1
-    scene, step = scene_for(ball, pixel(0.5), radius), Lagrange(ball, steps=4, rounds=3, flat=0.01)
+    scene, step = scene_for(ball, pixel(0.5), radius), Lagrange(steps=4, rounds=3, flat=0.01)
     variable, nothing = pixel(here), torch.zeros(1, dtype=torch.float64)
     count = torch.full((1,), taken)
     point = Point(ball, scene, variable, pixel(3 * way), nothing, nothing > 0, count, variable, nothing)
@@ -247,7 +247,7 @@ def test_a_step_of_lpa_goes_as_far_as_a_probe_of_a_tenth_says(taken: int, share:
 
 def test_a_step_of_lpa_keeps_to_valid_images() -> None:
     ball = LpipsBall(turning())
-    scene, step = scene_for(ball, pixel(0.9), 0.9), Lagrange(ball, steps=4)
+    scene, step = scene_for(ball, pixel(0.9), 0.9), Lagrange(steps=4)
     variable, nothing = pixel(0.0), torch.zeros(1, dtype=torch.float64)
     point = Point(ball, scene, variable, pixel(1.0), nothing, nothing > 0, torch.zeros(1), variable, nothing)
     assert float(step.advance(point, step.fresh(ball, scene, variable))) == pytest.approx(0.1)
@@ -256,7 +256,7 @@ def test_a_step_of_lpa_keeps_to_valid_images() -> None:
 @pytest.mark.parametrize(("size", "price"), [(1.0, 0.1), (0.999, 0.01)])
 def test_who_ends_a_round_of_lpa_on_the_border_pays_ten_times_as_much(size: float, price: float) -> None:
     ball, radius = LpipsBall(turning()), 0.5
-    scene, step = scene_for(ball, pixel(0.0), radius), Lagrange(ball, steps=2, rounds=3)
+    scene, step = scene_for(ball, pixel(0.0), radius), Lagrange(steps=2, rounds=3)
     variable = pixel(2 * math.asin(radius * size / 2) / THETA)
     within = Scene(scene.images, ball.size(scene, variable) / size, scene.props)
     nothing = torch.zeros(1, dtype=torch.float64)

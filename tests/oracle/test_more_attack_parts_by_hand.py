@@ -15,8 +15,7 @@ from holdfast.attacks.attack import AttackResult
 from holdfast.attacks.perceptual.lpips_stages import _resolution_of_map
 from holdfast.attacks.recipes.automatic import Sparse
 from holdfast.attacks.recipes.cascade import _joined, cascade_of
-from holdfast.attacks.recipes.square import Bumps
-from holdfast.attacks.recipes.windows import Sides, bump
+from holdfast.attacks.recipes.square import Bumps, Sides, bump
 from holdfast.attacks.threat import Scene
 from holdfast.attacks.threats import jpeg_threat
 from holdfast.attacks.threats.balls import L1

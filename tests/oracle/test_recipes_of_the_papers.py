@@ -9,21 +9,21 @@ import torch
 
 from holdfast.attacks.aimed import lead, leads, targeted_dlr
 from holdfast.attacks.gradient import GradientAttack
-from holdfast.attacks.objectives import Objective, capped_margin, cross_entropy, dlr, margin
+from holdfast.attacks.objectives import Objective, cross_entropy, dlr, margin
 from holdfast.attacks.perceptual.lpa import Excess, Lagrange
 from holdfast.attacks.perceptual.lpips_attack import LpipsAttack, margin_to_one
 from holdfast.attacks.perceptual.lpips_ball import LpipsBall
-from holdfast.attacks.recipes.adam import Adam
+from holdfast.attacks.recipes.adam import Adam, Smoothness
 from holdfast.attacks.recipes.automatic import Automatic, Sparse
 from holdfast.attacks.recipes.cascade import Cascade
 from holdfast.attacks.recipes.fab import AlongBoundary
 from holdfast.attacks.recipes.fmn import AdaptiveBall
-from holdfast.attacks.recipes.frank_wolfe import FrankWolfe
+from holdfast.attacks.recipes.pgd_variants import capped_margin
 from holdfast.attacks.recipes.square import Bumps, Squares
 from holdfast.attacks.recipes.uar import FarFirstPass, StepsInRadii
 from holdfast.attacks.search import RandomSearch
 from holdfast.attacks.steps import Steepest, Step
-from holdfast.attacks.threats.smooth import Smoothness
+from holdfast.attacks.threats.jpeg_threat import FrankWolfe
 from holdfast.attacks.threats.snow_threat import FlakeSteps
 from holdfast.core.errors import Misuse
 from holdfast.core.registry import registry
@@ -264,7 +264,7 @@ PUBLISHED: dict[str, tuple[Step, Step]] = {
     "snow-attack": (Steepest(ROOT), FlakeSteps(ROOT)),
     "jpeg-linf": (Steepest(ROOT), FarFirstPass(Steepest(ROOT))),
     "jpeg-l2": (Steepest(ROOT), FarFirstPass(Steepest(ROOT))),
-    "jpeg-l1": (FrankWolfe(), FarFirstPass(FrankWolfe(from_here=True))),
+    "jpeg-l1": (FrankWolfe(), FarFirstPass(FrankWolfe())),
 }
 
 
@@ -306,7 +306,7 @@ def test_lpa_takes_five_rounds_and_fast_lpa_one() -> None:
         step = loop.step
         assert isinstance(step, Lagrange)
         assert (step.steps, step.rounds, step.rising, step.stops, step.flat) == (steps, rounds, rising, False, 1e-8)
-        assert loop.penalty == Excess(step.ball)
+        assert loop.penalty == Excess(loop.threat)
         assert (loop.start, loop.keep, loop.stop_when_broken) == ("inside", "strongest", True)
     for name, stops, flat in (("lpa", True, 1e-8), ("fast-lpa", False, 1e-4)):
         last = inside(f"{name}:published=true")

@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from holdfast.attacks.recipes.square import Bumps, Squares
-from holdfast.attacks.recipes.windows import Sides, cover, signs, stamps, starts
+from holdfast.attacks.recipes.square import Bumps, Sides, Squares, cover, signs, stamps, starts
 from holdfast.attacks.threat import Scene
 from holdfast.attacks.threats.balls import L1, L2, Linf
 from holdfast.core.noise import Noise

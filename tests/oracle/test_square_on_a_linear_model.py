@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from holdfast.attacks.recipes import windows
+from holdfast.attacks.recipes import square as windows
 from holdfast.attacks.search import RandomSearch
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry

@@ -102,10 +102,6 @@ class ActiveSet:
             self.queue = right, torch.zeros_like(right)
         return logits
 
-    def queue_all_runs(self) -> None:
-        index, runs = self.queue[0], torch.arange(self.runs, device=self.radius.device)
-        self.queue = index.repeat(self.runs), runs.repeat_interleave(len(index))
-
     def refill(self, start: Callable[[Tensor, Tensor], Samples]) -> Samples | None:
         """The samples with free rows given to those that wait; None once nobody is left. `start`: index, run → samples.
 
@@ -146,14 +142,11 @@ class ActiveSet:
             *(zero.clone(), zero.clone(), zero.clone()),
         )
 
-    def keep_best(
-        self, samples: Samples, value: Tensor, success: Tensor, logits: Tensor, objective: Tensor | None = None
-    ) -> None:
-        """Keeps the variables that are the best of their runs so far, and marks which samples they break.
+    def keep_best(self, samples: Samples, value: Tensor, success: Tensor, logits: Tensor, objective: Tensor) -> None:
+        """Keeps the best variables of the runs so far, and marks which samples they break.
 
-        `objective`: what the model's answer alone is worth, where `value` counts more than that.
+        `objective`: what the model's answer alone is worth; `value` may count more than that.
         """
-        objective = value if objective is None else objective
         stop, is_last = self.attack.stop_when_broken, self.attack.keep == "last"
         samples.first_objective = torch.where(samples.taken == 0, objective, samples.first_objective)
         samples.rose = samples.rose | ((objective > samples.first_objective) & ~samples.done)
@@ -179,16 +172,13 @@ class ActiveSet:
             self.saved.advanced(self)
 
     def _record(self, samples: Samples, rows: Tensor) -> None:
-        stop, result = self.attack.stop_when_broken, self.result
-        index, value, broken = samples.index[rows], samples.best_value[rows], samples.broken[rows]
+        stop, result, ended = self.attack.stop_when_broken, self.result, samples.take(rows)
+        index, value, broken = ended.index, ended.best_value, ended.broken
         better = ((value > result.best_value[index]) | (broken & stop)) & ~(result.broken[index] & stop)
-        flat = ~samples.rose[rows] & ~broken
-        passes = samples.forwards[rows], samples.backwards[rows], samples.zero_gradients[rows]
-        props = {name: prop[rows] for name, prop in samples.props.items()}
-        run_result = LoopResult(samples.best[rows], props, value, broken, *passes, torch.ones_like(index), flat)
-        result.take_over(index, run_result, better=better)
+        passes = ended.forwards, ended.backwards, ended.zero_gradients, torch.ones_like(index), ~ended.rose & ~broken
+        result.take_over(index, LoopResult(ended.best, ended.props, value, broken, *passes), better=better)
         if self.runs > 1 and not self.all_runs:
-            run = samples.run[rows] + 1
+            run = ended.run + 1
             left = ((run < self.runs) & ~(broken & stop)).nonzero().squeeze(1)
             if len(left):
                 self.queue = torch.cat([self.queue[0], index[left]]), torch.cat([self.queue[1], run[left]])

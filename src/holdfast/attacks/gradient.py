@@ -153,7 +153,8 @@ class _GradientLoop:
                 ranked = aimed.ranked_targets(logits, active.batch.labels)
                 active.extra["ranked"], active.runs = ranked, attack.restarts * min(attack.targets, ranked.shape[1])
         if active.all_runs:
-            active.queue_all_runs()
+            index, runs = active.queue[0], torch.arange(active.runs, device=active.radius.device)
+            active.queue = index.repeat(active.runs), runs.repeat_interleave(len(index))
 
     def _started(self, index: Tensor, run: Tensor) -> Samples:
         """Samples at the beginning of a run."""

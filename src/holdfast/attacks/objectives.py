@@ -25,11 +25,6 @@ def margin(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:  # noqa: 
     return others.amax(dim=1) - own
 
 
-def capped_margin(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:
-    """The margin up to zero: no gain from being more wrong than wrong (arXiv:1706.06083, "CW")."""
-    return margin(logits, labels, targets).clamp_max(0.0)
-
-
 def dlr(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:
     """Difference of logits ratio (arXiv:2003.01690): the margin over the gap of first and third, blind to their scale.
 

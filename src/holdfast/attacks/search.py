@@ -154,6 +154,6 @@ class _SearchLoop:
         value = attack.objective(logits, samples.labels, samples.targets)
         samples.forwards = samples.forwards + (~samples.free & (samples.taken <= attack.queries))
         success = self.model.is_broken(logits, samples.labels) & ~samples.done
-        self.active.keep_best(samples, value, success, logits)
+        self.active.keep_best(samples, value, success, logits, value)
         samples.done = samples.done | (samples.taken >= attack.queries)
         samples.taken = samples.taken + 1

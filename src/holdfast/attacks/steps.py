@@ -40,26 +40,29 @@ class Point:
 
 
 class Step(Protocol):
-    """A rule for the next variable. `fresh` makes the state of samples that start; `advance` may change it in place.
+    """A rule for the next variable; a step derives from this class.
 
     A step that `strays` may go beyond the radius: then a point counts only where it is inside.
     """
 
-    strays: ClassVar[bool]
+    strays: ClassVar[bool] = False
 
-    def fresh(self, threat: Threat, scene: Scene, variable: Tensor) -> State: ...
+    def fresh(self, threat: Threat, scene: Scene, variable: Tensor) -> State:  # noqa: ARG002
+        """What is remembered of samples that start: nothing, for a plain step."""
+        return {}
 
-    def advance(self, point: Point, state: State) -> Tensor: ...
+    def advance(self, point: Point, state: State) -> Tensor:
+        """The next variable; the state may be changed in place."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
-class Steepest:
+class Steepest(Step):
     """Along the steepest ascent by a fixed share of the radius; `momentum` is that of the normalised gradient.
 
     Momentum as in Dong et al. 2018 (arXiv:1710.06081): gradients are divided by their mean magnitude before summing.
     """
 
-    strays: ClassVar[bool] = False
     share: float
     momentum: float = 0.0
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
+
+from holdfast.attacks.objectives import margin
 
 NEAR = 0.03  # of the largest logit; bfloat16 keeps two to three digits
 SLACK, ROUNDING = 1e-4, 1e-6  # of the radius, and of pixels near 1: what re-measuring a size may differ by
@@ -29,15 +30,9 @@ def is_ahead(logits: Tensor, labels: Tensor, *, by: Tensor) -> Tensor:
 
 def may_be_wrong(logits: Tensor, labels: Tensor, *, error: float) -> Tensor:
     """Whether the top prediction is not the label, or would not be if its lead were off by so much."""
-    return is_wrong(logits, labels) | (_lead(logits, labels) > -error)
-
-
-def _lead(logits: Tensor, labels: Tensor) -> Tensor:
-    """Of the best other class over the label."""
-    own = logits.gather(1, labels[:, None]).squeeze(1)
-    return logits.scatter(1, labels[:, None], -torch.inf).amax(dim=1) - own
+    return is_wrong(logits, labels) | (margin(logits, labels, labels) > -error)
 
 
 def is_near(logits: Tensor, labels: Tensor) -> Tensor:
     """Whether another logit comes so close to the label's that lower precision cannot tell which is ahead."""
-    return _lead(logits, labels) > -NEAR * logits.abs().amax(dim=1)
+    return margin(logits, labels, labels) > -NEAR * logits.abs().amax(dim=1)

@@ -85,7 +85,7 @@ def _digest(factory: Any) -> str:
         tree = _tree(thing)
         if tree is None:
             continue
-        total.update(ast.dump(tree).encode())
+        total.update(ast.unparse(tree).encode())  # unlike a dump, alike in all versions of Python
         known = vars(sys.modules[thing.__module__]) if thing.__module__ in sys.modules else {}
         known = known | getattr(thing, "__globals__", {})
         names = sorted({getattr(node, "id", getattr(node, "attr", "")) for node in ast.walk(tree)} - {""})

@@ -28,7 +28,7 @@ from holdfast.core.suite_types import SuitePart as SuitePart
 from holdfast.core.values import shortened, split
 
 FOLDER = Path(__file__).parent.parent / "suites"
-MOST_BYTES = 1_000_000  # of a suite file
+MOST_BYTES = 1_000_000  # of a file
 MOST_EXTENDED = 4  # suites that extend each other
 EACH = "{each}"
 OWN_SIZE = "own-size:"
@@ -122,25 +122,26 @@ def _loaded(path: Path, dataset: str | None, given: tuple[tuple[str, str], ...])
     return _sized_by_models(suite) if suite.own_size else suite
 
 
-def _read(path: Path) -> dict[str, Any]:
+def toml_of(path: Path, what: str) -> dict[str, Any]:
+    """What a file says that holds a suite or a recipe."""
     try:
         if not path.is_file():
-            raise Misuse(f"no suite file at {shortened(str(path), 200)}")
+            raise Misuse(f"no {what} file at {shortened(str(path), 200)}")
         size = path.stat().st_size
         if size > MOST_BYTES:
-            raise HoldfastError(f"{path} has {size:,} bytes, a suite has at most {MOST_BYTES:,}")
+            raise HoldfastError(f"{path} has {size:,} bytes, a {what} has at most {MOST_BYTES:,}")
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise HoldfastError(f"{shortened(str(path), 200)} cannot be read: {error.strerror or error}") from error
     except RecursionError as error:
-        raise HoldfastError(f"{path} is not a suite: its values lie too deep inside each other") from error
+        raise HoldfastError(f"{path} is not a {what}: its values lie too deep inside each other") from error
     except ValueError as error:  # what is not TOML, not UTF-8, or a number too long to be one
         raise HoldfastError(f"{path} is not valid TOML: {shortened(str(error), 200)}") from error
 
 
 def _whole(path: Path, *, depth: int = 0) -> dict[str, Any]:
     """What a file says, on top of the suite that it extends: a field or a list of its own takes the other's place."""
-    record = _read(path)
+    record = toml_of(path, "suite")
     check_fields(
         {name: record[name] for name in ("board", "lists", "extends") if name in record}, FIELDS, f"{path}", "suite"
     )

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from holdfast.core.noise import Noise
-from holdfast.corruptions.ladder import Level, corruption
+from holdfast.corruptions.ladder import corruption
 
 LEAST = 8  # pixels from the centre of the kernel to its edge
 SMALL = 64  # pixels: up to here a direct sum is quicker than a Fourier transform
@@ -24,8 +24,7 @@ SMALL = 64  # pixels: up to here a direct sum is quicker than a Fourier transfor
 class DefocusBlur:
     """Spreads every pixel over a disk, as a lens out of focus does."""
 
-    def draw(self, images: Tensor, level: Level, noise: Noise) -> Tensor:  # noqa: ARG002
-        assert isinstance(level, tuple)
+    def draw(self, images: Tensor, level: tuple[float, float], noise: Noise) -> Tensor:  # noqa: ARG002
         return disk(*level).to(images)
 
     def apply(self, images: Tensor, drawn: Tensor) -> Tensor:

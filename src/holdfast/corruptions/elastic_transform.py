@@ -10,7 +10,7 @@ from torch import Tensor
 
 from holdfast.core.noise import Noise
 from holdfast.corruptions.axes import blurred
-from holdfast.corruptions.ladder import Level, corruption
+from holdfast.corruptions.ladder import corruption
 
 
 class Rubber(NamedTuple):
@@ -44,8 +44,7 @@ class Rubber(NamedTuple):
 class ElasticTransform:
     """Pulls the image out of shape as a whole, then wobbles it locally, as if it were printed on rubber."""
 
-    def draw(self, images: Tensor, level: Level, noise: Noise) -> Rubber:
-        assert isinstance(level, tuple)
+    def draw(self, images: Tensor, level: tuple[float, ...], noise: Noise) -> Rubber:
         strength, sigma, pull = level
         height, width = images.shape[2:]
         corners = square(height, width, images) + (noise.uniform("pull", (3, 2)) * 2 - 1) * pull

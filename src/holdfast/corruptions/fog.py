@@ -7,7 +7,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from holdfast.core.noise import Noise
-from holdfast.corruptions.ladder import Level, corruption
+from holdfast.corruptions.ladder import corruption
 from holdfast.corruptions.plasma import plasma, side_for, stretched
 
 
@@ -31,8 +31,7 @@ class Fog:
     shrinking factor twice.
     """
 
-    def draw(self, images: Tensor, level: Level, noise: Noise) -> Cloud:
-        assert isinstance(level, tuple)
+    def draw(self, images: Tensor, level: tuple[float, ...], noise: Noise) -> Cloud:
         strength, decay = level
         height, width = images.shape[2:]
         side = side_for(max(height, width))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from holdfast.core.noise import Noise
 from holdfast.corruptions.colour import COLOUR, luma
-from holdfast.corruptions.ladder import LEVELS, Level, corruption
+from holdfast.corruptions.ladder import LEVELS, corruption
 from holdfast.corruptions.photographs import frosts, photographs_digest
 
 SMALL = 64  # pixels: for images up to this side the photographs are shrunk first, to a fifth
@@ -47,8 +47,7 @@ class Frost:
         """Names the photographs, by their content; nothing where frost is drawn."""
         return photographs_digest()
 
-    def draw(self, images: Tensor, level: Level, noise: Noise) -> Rime:
-        assert isinstance(level, tuple)
+    def draw(self, images: Tensor, level: tuple[float, ...], noise: Noise) -> Rime:
         height, width = images.shape[2:]
         photographs = [_fitting(picture, height, width) for picture in frosts(str(images.device)).pictures]
         which = noise.integers("photograph", (), low=0, high=len(photographs)).tolist()

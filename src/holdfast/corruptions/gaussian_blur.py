@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from holdfast.core.noise import Noise
 from holdfast.corruptions.axes import blurred
-from holdfast.corruptions.ladder import Level, corruption
+from holdfast.corruptions.ladder import Renderer, corruption
 
 
 @corruption(
     "gaussian-blur", category="blur", cifar=(0.4, 0.6, 0.7, 0.8, 1.0), imagenet=(1.0, 2.0, 3.0, 4.0, 6.0), extra=True
 )
-class GaussianBlur:
+class GaussianBlur(Renderer):
     """Blurs by a Gaussian, cut off at four standard deviations."""
-
-    def draw(self, images: Tensor, level: Level, noise: Noise) -> float:  # noqa: ARG002
-        assert isinstance(level, float)
-        return level
 
     def apply(self, images: Tensor, drawn: float) -> Tensor:
         return blurred(images, drawn)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from holdfast.core.noise import Noise
-from holdfast.corruptions.ladder import Level, corruption
+from holdfast.corruptions.ladder import corruption
 
 
 @corruption(
@@ -17,8 +17,7 @@ from holdfast.corruptions.ladder import Level, corruption
 class GaussianNoise:
     """Adds normal noise to every channel of every pixel, as a sensor does in low light."""
 
-    def draw(self, images: Tensor, level: Level, noise: Noise) -> Tensor:
-        assert isinstance(level, float)
+    def draw(self, images: Tensor, level: float, noise: Noise) -> Tensor:
         return noise.normal("pixels", images.shape[1:]).mul_(level)
 
     def apply(self, images: Tensor, drawn: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from holdfast.core.noise import Noise
 from holdfast.corruptions.axes import blurred
-from holdfast.corruptions.ladder import Level, corruption, quantised
+from holdfast.corruptions.ladder import corruption, quantised
 
 
 class Shuffle(NamedTuple):
@@ -37,9 +37,8 @@ class GlassBlur:
 
     at_once = 1 << 23
 
-    def draw(self, images: Tensor, level: Level, noise: Noise) -> Shuffle:
-        assert isinstance(level, tuple)
-        sigma, reach, rounds = level[0], int(level[1]), int(level[2])
+    def draw(self, images: Tensor, level: tuple[float, int, int], noise: Noise) -> Shuffle:
+        sigma, reach, rounds = level
         pixels = sum(len(step) for step in turns(*images.shape[2:], reach, "cpu"))
         choices = noise.integers("neighbours", (rounds, pixels), low=0, high=(2 * reach) ** 2)
         return Shuffle(sigma, reach, choices)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from holdfast.core.noise import Noise
 from holdfast.corruptions.colour import luma
-from holdfast.corruptions.ladder import Level, corruption
+from holdfast.corruptions.ladder import Renderer, corruption
 
 
 @corruption(
@@ -17,11 +16,8 @@ from holdfast.corruptions.ladder import Level, corruption
     source="Taori et al. 2020, arXiv:2007.00644",
     extra=True,
 )
-class Greyscale:
+class Greyscale(Renderer):
     """Puts lightness in all channels; one severity. Grey datasets stay as they are."""
 
-    def draw(self, images: Tensor, level: Level, noise: Noise) -> None:
-        pass
-
-    def apply(self, images: Tensor, drawn: None) -> Tensor:  # noqa: ARG002
+    def apply(self, images: Tensor, drawn: float) -> Tensor:  # noqa: ARG002
         return luma(images).expand_as(images)

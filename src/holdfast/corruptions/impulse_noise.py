@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from holdfast.core.noise import Noise
-from holdfast.corruptions.ladder import Level, corruption
+from holdfast.corruptions.ladder import corruption
 
 
 class Chances(NamedTuple):
@@ -27,8 +27,7 @@ class Chances(NamedTuple):
 class ImpulseNoise:
     """Sets a share of all channels of all pixels to black or white, half and half, as dead or hot pixels are."""
 
-    def draw(self, images: Tensor, level: Level, noise: Noise) -> Chances:
-        assert isinstance(level, float)
+    def draw(self, images: Tensor, level: float, noise: Noise) -> Chances:
         return Chances(noise.uniform("pixels", images.shape[1:]), level)
 
     def apply(self, images: Tensor, drawn: Chances) -> Tensor:

@@ -12,22 +12,18 @@ from PIL import Image
 from torch import Tensor
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.noise import Noise
 from holdfast.corruptions.jpeg_tensors import through_jpeg
-from holdfast.corruptions.ladder import Level, corruption
+from holdfast.corruptions.ladder import Renderer, corruption
 
 LARGE = 48 * 48  # pixels: from here on a call of Pillow per image costs less than tensors on a CPU
 
 
 @corruption("jpeg", category="digital", cifar=(80, 65, 58, 50, 40), imagenet=(25, 18, 15, 10, 7))
-class Jpeg:
+class Jpeg(Renderer):
     """Saves the image as JPEG of low quality and reads it back (Pillow's defaults, 4:2:0).
 
     On a GPU, and for small images, the same arithmetic runs on tensors, equal to the bit.
     """
-
-    def draw(self, images: Tensor, level: Level, noise: Noise) -> int:  # noqa: ARG002
-        return int(level)  # type: ignore[arg-type]
 
     def apply(self, images: Tensor, drawn: int) -> Tensor:
         if images.shape[1] not in (1, 3):

@@ -38,11 +38,13 @@ Quantise = Literal["round", "truncate", "off"]
 class Renderer(Protocol):
     """How a corruption draws its parameters and applies them; `level` is its rung of the ladder.
 
-    It may have `facts`, provenance in words, `at_once`, how many numbers of images a CPU takes at a time, and
-    `source_in_key`, which names what it takes from outside the package.
+    Where nothing is random the level is all that is drawn. A renderer may have `facts`, provenance in words, `at_once`,
+    how many numbers of images a CPU takes at a time, and `source_in_key`, which names what it takes from outside the
+    package.
     """
 
-    def draw(self, images: Tensor, level: Level, noise: Noise) -> Any: ...
+    def draw(self, images: Tensor, level: Any, noise: Noise) -> Any:  # noqa: ARG002
+        return level
 
     def apply(self, images: Tensor, drawn: Any) -> Tensor: ...
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from holdfast.core.noise import Noise
-from holdfast.corruptions.ladder import Level, corruption
+from holdfast.corruptions.ladder import corruption
 
 
 class Motion(NamedTuple):
@@ -30,8 +30,7 @@ class Motion(NamedTuple):
 class MotionBlur:
     """Smears to one side, in a random direction within 45° of the rows, as a moving camera does."""
 
-    def draw(self, images: Tensor, level: Level, noise: Noise) -> Motion:  # noqa: ARG002
-        assert isinstance(level, tuple)
+    def draw(self, images: Tensor, level: tuple[float, float], noise: Noise) -> Motion:  # noqa: ARG002
         return Motion((noise.uniform("angle", ()) - 0.5) * (math.pi / 2), *level)
 
     def apply(self, images: Tensor, drawn: Motion) -> Tensor:

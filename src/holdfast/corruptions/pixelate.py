@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from holdfast.core.noise import Noise
 from holdfast.corruptions.axes import box, nearest
-from holdfast.corruptions.ladder import LEVELS, Level, corruption
+from holdfast.corruptions.ladder import LEVELS, Renderer, corruption
 
 
 @corruption(
@@ -16,15 +15,11 @@ from holdfast.corruptions.ladder import LEVELS, Level, corruption
     imagenet=(0.6, 0.5, 0.4, 0.3, 0.25),
     version=2,
 )
-class Pixelate:
+class Pixelate(Renderer):
     """Shrinks by the mean over boxes and enlarges again without smoothing, as an upsampled thumbnail looks.
 
     As in Pillow the rows are rounded to 8 bits before the columns.
     """
-
-    def draw(self, images: Tensor, level: Level, noise: Noise) -> float:  # noqa: ARG002
-        assert isinstance(level, float)
-        return level
 
     def apply(self, images: Tensor, drawn: float) -> Tensor:
         (height, width), device = images.shape[2:], str(images.device)

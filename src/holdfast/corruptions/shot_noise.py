@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from holdfast.core.noise import Noise
-from holdfast.corruptions.ladder import LEVELS, Level, corruption
+from holdfast.corruptions.ladder import LEVELS, corruption
 
 LAST_BITS = 2.0**-22  # upwards, so that truncating keeps whole levels
 BINS = 4096  # of the uniform numbers: most lie in one where the count is the same throughout
@@ -29,8 +29,8 @@ class ShotNoise:
     Images are read as 8 bits first, as in the published generator.
     """
 
-    def draw(self, images: Tensor, level: Level, noise: Noise) -> Photons:
-        return Photons(noise.uniform("pixels", images.shape[1:]), float(level))  # type: ignore[arg-type]
+    def draw(self, images: Tensor, level: float, noise: Noise) -> Photons:
+        return Photons(noise.uniform("pixels", images.shape[1:]), float(level))
 
     def apply(self, images: Tensor, drawn: Photons) -> Tensor:
         # many values lie on or half way between levels; a GPU multiplies by the inverse, and must not round otherwise

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from holdfast.core.noise import Noise
 from holdfast.corruptions.colour import luma
-from holdfast.corruptions.ladder import LEVELS, Level, corruption
+from holdfast.corruptions.ladder import LEVELS, corruption
 from holdfast.corruptions.motion_blur import smeared
 from holdfast.corruptions.zoom_blur import enlarged, trimmed
 
@@ -43,8 +43,7 @@ class Flakes(NamedTuple):
 class Snow:
     """Flakes that fall to one side, the same again turned upside down, and colours that go pale behind them."""
 
-    def draw(self, images: Tensor, level: Level, noise: Noise) -> Flakes:
-        assert isinstance(level, tuple)
+    def draw(self, images: Tensor, level: tuple[float, ...], noise: Noise) -> Flakes:
         mean, spread, zoom, threshold, radius, sigma, kept = level
         height, width = images.shape[2:]
         high, wide = math.ceil(height / zoom), math.ceil(width / zoom)

@@ -12,7 +12,7 @@ from holdfast.core.noise import Noise
 from holdfast.corruptions.axes import blurred
 from holdfast.corruptions.colour import tinted
 from holdfast.corruptions.defocus_blur import mirrored
-from holdfast.corruptions.ladder import LEVELS, Level, corruption
+from holdfast.corruptions.ladder import LEVELS, corruption
 
 WATER = (175 / 255, 238 / 255, 238 / 255)
 MUD = (63 / 255, 42 / 255, 20 / 255)
@@ -50,8 +50,7 @@ class Drops(NamedTuple):
 class Spatter:
     """Drops on the lens: water that shines at severities 1 to 3, mud that covers at 4 and 5."""
 
-    def draw(self, images: Tensor, level: Level, noise: Noise) -> Drops:
-        assert isinstance(level, tuple)
+    def draw(self, images: Tensor, level: tuple[float, ...], noise: Noise) -> Drops:
         mean, spread, sigma, threshold, strength, mud = level
         liquid = blurred(noise.normal("liquid", (1, *images.shape[2:])) * spread + mean, sigma)
         if mud:

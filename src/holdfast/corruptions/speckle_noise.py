@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from holdfast.core.noise import Noise
-from holdfast.corruptions.ladder import Level, corruption
+from holdfast.corruptions.gaussian_noise import GaussianNoise
+from holdfast.corruptions.ladder import corruption
 
 
 @corruption(
@@ -15,12 +15,8 @@ from holdfast.corruptions.ladder import Level, corruption
     imagenet=(0.15, 0.2, 0.35, 0.45, 0.6),
     extra=True,
 )
-class SpeckleNoise:
+class SpeckleNoise(GaussianNoise):
     """Adds normal noise that grows with the pixel, as radar and ultrasound show it."""
-
-    def draw(self, images: Tensor, level: Level, noise: Noise) -> Tensor:
-        assert isinstance(level, float)
-        return noise.normal("pixels", images.shape[1:]).mul_(level)
 
     def apply(self, images: Tensor, drawn: Tensor) -> Tensor:
         return images + images * drawn

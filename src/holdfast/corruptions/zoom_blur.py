@@ -8,8 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from holdfast.core.noise import Noise
-from holdfast.corruptions.ladder import Level, corruption
+from holdfast.corruptions.ladder import Renderer, corruption
 
 
 @corruption(
@@ -18,24 +17,20 @@ from holdfast.corruptions.ladder import Level, corruption
     cifar=((7, 0.01), (12, 0.01), (16, 0.01), (21, 0.01), (26, 0.01)),
     imagenet=((12, 0.01), (16, 0.01), (11, 0.02), (13, 0.02), (11, 0.03)),
 )
-class ZoomBlur:
+class ZoomBlur(Renderer):
     """The mean of the image and of closer and closer views of its centre, as when moving towards the scene.
 
     A level is how many views and how far apart; the first is the image once more. The published lists end one view
     later than written at severities 1 (ImageNet) and 1 and 2 (CIFAR), by rounding, and so do these.
     """
 
-    def draw(self, images: Tensor, level: Level, noise: Noise) -> Level:  # noqa: ARG002
-        return level
-
-    def apply(self, images: Tensor, drawn: Level) -> Tensor:
-        assert isinstance(drawn, tuple)
+    def apply(self, images: Tensor, drawn: tuple[int, float]) -> Tensor:
         count, step = drawn
         if images.device.type == "cpu":
             images = images.contiguous(memory_format=torch.channels_last)  # resizes twice as fast
         total = 2 * images
         apart = (1 + step) - 1  # the rounding of the published list decides a size here and there
-        for view in range(1, int(count)):
+        for view in range(1, count):
             total += zoomed(images, 1 + view * apart)
         return (total / (count + 1)).contiguous()
 

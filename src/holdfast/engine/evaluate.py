@@ -85,9 +85,8 @@ def evaluate(
         raise Misuse("--address and --actors are for --engine ray")
     watcher = watcher or default_watcher()
     config = read_config()
-    store = store or config.defaults.store or STORE
     device = device or config.defaults.device or "auto"
-    store = as_store(store)
+    store = as_store(store or config.defaults.store or STORE)
     options = RunOptions(seed, samples, precision, batch_size, speed, logits)
     requested = read_inputs(models, scenarios, changes=changes, name=name, data_as=data_name)
     keep_names(store, requested.models, requested.scenarios)

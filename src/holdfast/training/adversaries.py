@@ -42,61 +42,52 @@ class Adversary(Protocol):
     """
 
     @property
-    def reads_values(self) -> bool: ...
+    def reads_values(self) -> bool:
+        return False
 
     def __call__(self, model: Classifier, batch: Batch, noise: Noise, objective: Objective | None = None) -> Tensor: ...
 
 
 @dataclass(frozen=True, slots=True)
-class GradientAdversary:
-    """A gradient attack with a fixed number of steps: its last point, as published recipes have it."""
+class AttackAdversary(Adversary):
+    """Any attack; one along gradients that takes a fixed number of steps gives its last point, as in published recipes.
 
-    attack: GradientAttack
-    reads_values: bool = False
-
-    def __call__(self, model: Classifier, batch: Batch, noise: Noise, objective: Objective | None = None) -> Tensor:
-        attack = self.attack if objective is None else replace(self.attack, objective=objective, penalty=None)
-        return last_images(attack, model, batch, noise)
-
-
-@dataclass(frozen=True, slots=True)
-class PerceptualAdversary:
-    """Perceptual adversarial training (Laidlaw et al. 2021, arXiv:2006.12655): an attack inside the LPIPS ball."""
-
-    attack: LpipsAttack
-    reads_values: bool = True
-
-    def __call__(self, model: Classifier, batch: Batch, noise: Noise, objective: Objective | None = None) -> Tensor:
-        network = network_for(self.attack.network, model, batch.images)
-        inside = replace(self.attack.inside(LpipsBall(network)), stop_when_broken=False)
-        if objective is not None:
-            inside = replace(inside, objective=objective)
-        return _best_images(inside, model, batch, noise)
-
-
-@dataclass(frozen=True, slots=True)
-class AnyAdversary:
-    """Any other attack, called as in an evaluation."""
+    Inside an LPIPS ball it is perceptual adversarial training (Laidlaw et al. 2021, arXiv:2006.12655).
+    """
 
     attack: Attack
-    reads_values: bool = True
+
+    @property
+    def reads_values(self) -> bool:
+        return not (isinstance(self.attack, GradientAttack) and takes_every_step(self.attack))
 
     def __call__(self, model: Classifier, batch: Batch, noise: Noise, objective: Objective | None = None) -> Tensor:
-        if isinstance(self.attack, GradientAttack):
-            attack = self.attack if objective is None else replace(self.attack, objective=objective, penalty=None)
-            return _best_images(replace(attack, stop_when_broken=False), model, batch, noise)
+        attack = self.attack
+        if isinstance(attack, LpipsAttack):  # its penalty belongs to the ball, not to the objective
+            attack = attack.inside(LpipsBall(network_for(attack.network, model, batch.images)))
+        elif isinstance(attack, GradientAttack) and objective is not None:
+            attack = replace(attack, penalty=None)
+        if not isinstance(attack, GradientAttack):
+            if objective is not None:
+                hint = "train with an attack such as `pgd-linf`"
+                raise Misuse("this loss needs an attack along gradients", hint=hint)
+            return attack(model, batch, noise, width=len(batch)).images.detach()
         if objective is not None:
-            raise Misuse("this loss needs an attack along gradients", hint="train with an attack such as `pgd-linf`")
-        return self.attack(model, batch, noise, width=len(batch)).images.detach()
+            attack = replace(attack, objective=objective)
+        if takes_every_step(attack):
+            return last_images(attack, model, batch, noise)
+        radius = torch.full((len(batch),), attack.radius, device=batch.images.device)
+        result = replace(attack, stop_when_broken=False).run(model, batch, noise, radius, width=len(batch))
+        with torch.no_grad():
+            return attack.threat.render(Scene(batch.images, radius, result.props), result.variable).clamp(0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
-class CorruptionAdversary:
+class CorruptionAdversary(Adversary):
     """A corruption. Unless `always`, half of the images stay as they are; the others take a random one of its rungs."""
 
     rungs: tuple[Change, ...]
     always: bool = False
-    reads_values: bool = False
 
     def __call__(self, model: Classifier, batch: Batch, noise: Noise, objective: Objective | None = None) -> Tensor:  # noqa: ARG002
         if self.always:
@@ -111,7 +102,7 @@ class CorruptionAdversary:
 
 
 @dataclass(frozen=True, slots=True)
-class WorstAdversary:
+class WorstAdversary(Adversary):
     """MAX (Tramèr & Boneh 2019, arXiv:1904.13000): for each image the threat under which the loss is largest."""
 
     parts: tuple[Adversary, ...]
@@ -132,14 +123,13 @@ class WorstAdversary:
 
 
 @dataclass(frozen=True, slots=True)
-class SteepestOfBalls:
+class SteepestOfBalls(Adversary):
     """MSD (Maini et al. 2020, arXiv:1909.04068): at every step the norm whose own step raises the loss most.
 
     All norms share one perturbation and its gradient, so it is no union of finished attacks.
     """
 
     attacks: tuple[GradientAttack, ...]
-    reads_values: bool = False
 
     def __call__(self, model: Classifier, batch: Batch, noise: Noise, objective: Objective | None = None) -> Tensor:
         judge = objective or cross_entropy
@@ -156,42 +146,26 @@ class SteepestOfBalls:
             with torch.enable_grad():
                 loss = judge(model(images + here), labels, labels)
                 (gradient,) = torch.autograd.grad(loss.sum(), here)
-            change = self._next(model, images, labels, scenes, here.detach(), gradient, loss.detach(), judge)
+            change, loss = here.detach(), loss.detach()
+            here, best = change, torch.full_like(loss, -torch.inf)
+            with torch.no_grad():
+                for attack, scene in zip(self.attacks, scenes, strict=True):
+                    point = Point(attack.threat, scene, here, gradient, loss, loss > 0, zero, here, loss)
+                    moved = attack.step.advance(point, attack.step.fresh(attack.threat, scene, here))
+                    value = judge(model(images + moved), labels, labels)
+                    change, best = torch.where(wide(value > best, here), moved, change), torch.maximum(value, best)
         return images + change
-
-    def _next(
-        self,
-        model: Classifier,
-        images: Tensor,
-        labels: Tensor,
-        scenes: Sequence[Scene],
-        here: Tensor,
-        gradient: Tensor,
-        loss: Tensor,
-        judge: Objective,
-    ) -> Tensor:
-        best, chosen = torch.full_like(loss, -torch.inf), here
-        with torch.no_grad():
-            for attack, scene in zip(self.attacks, scenes, strict=True):
-                point = Point(
-                    attack.threat, scene, here, gradient, loss, loss > 0, torch.zeros_like(labels), here, loss
-                )
-                moved = attack.step.advance(point, attack.step.fresh(attack.threat, scene, here))
-                value = judge(model(images + moved), labels, labels)
-                chosen, best = torch.where(wide(value > best, here), moved, chosen), torch.maximum(value, best)
-        return chosen
 
 
 def adversaries_of(recipe: Recipe) -> list[Adversary]:
     """One adversary for each kind of step: several for `random` and `avg` unions, else one; none without threats."""
     parts = [adversary(text, fast=recipe.loss == "fast-at") for text in recipe.threats]
     if len(parts) > 1 and recipe.union == "msd":
-        attacks = [part.attack for part in parts if isinstance(part, GradientAdversary)]
-        if len(attacks) < len(parts) or not all(
-            isinstance(attack.threat, Ball) and isinstance(attack.step, Steepest) for attack in attacks
-        ):
+        attacks = [part.attack for part in parts if isinstance(part, AttackAdversary) and not part.reads_values]
+        balls = [attack for attack in attacks if isinstance(attack, GradientAttack) and isinstance(attack.threat, Ball)]
+        if len(balls) < len(parts) or not all(isinstance(attack.step, Steepest) for attack in balls):
             raise Misuse("`msd` is a union of norm balls", hint='union = "max", or threats such as pgd-linf and pgd-l1')
-        return [SteepestOfBalls(tuple(attacks))]
+        return [SteepestOfBalls(tuple(balls))]
     if len(parts) > 1 and recipe.union == "max":
         return [WorstAdversary(tuple(parts))]
     return parts
@@ -205,19 +179,15 @@ def adversary(text: str, *, fast: bool = False) -> Adversary:
         if "severity" not in dict(ref.args) or "severity" in parse_ref(text).keywords:
             return CorruptionAdversary((made,), always="severity" in dict(ref.args))
         return CorruptionAdversary(tuple(registry.build(rung) for rung in _severities(ref, made)))
-    if isinstance(made, LpipsAttack):
-        return PerceptualAdversary(made)
     if not isinstance(made, Attack):
         raise Misuse(f"`{text}` cannot be trained on", hint="use an attack inside a radius, as `pgd-linf`")
     if isinstance(made, GradientAttack) and made.keep == "smallest":
         raise Misuse(f"`{text}` looks for the smallest change", hint="use an attack inside a radius, as `pgd-linf`")
-    if isinstance(made, GradientAttack) and takes_every_step(made):
-        if fast:
-            if not isinstance(made.step, Steepest):
-                raise Misuse(f"`fast-at` takes one steepest step, and `{text}` has none", hint="use pgd-linf or pgd-l2")
-            made = replace(made, steps=1, step=Steepest(FAST_STEP))
-        return GradientAdversary(made)
-    return AnyAdversary(made)
+    if fast and isinstance(made, GradientAttack) and takes_every_step(made):
+        if not isinstance(made.step, Steepest):
+            raise Misuse(f"`fast-at` takes one steepest step, and `{text}` has none", hint="use pgd-linf or pgd-l2")
+        made = replace(made, steps=1, step=Steepest(FAST_STEP))
+    return AttackAdversary(made)
 
 
 def _severities(ref: Ref, made: object) -> list[Ref]:
@@ -228,10 +198,3 @@ def _severities(ref: Ref, made: object) -> list[Ref]:
         replace(ref, args=tuple((name, rung if name == "severity" else value) for name, value in ref.args))
         for rung in range(1, count + 1)
     ]
-
-
-def _best_images(attack: GradientAttack, model: Classifier, batch: Batch, noise: Noise) -> Tensor:
-    radius = torch.full((len(batch),), attack.radius, device=batch.images.device)
-    result = attack.run(model, batch, noise, radius, width=len(batch))
-    with torch.no_grad():
-        return attack.threat.render(Scene(batch.images, radius, result.props), result.variable).clamp(0.0, 1.0)

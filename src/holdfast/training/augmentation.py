@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -83,28 +83,21 @@ def randomly_changed(images: Tensor, noise: Noise) -> Tensor:
     return changed.clamp(0.0, 1.0)
 
 
-def _entries(rows: Sequence[Sequence[Tensor]]) -> Tensor:
-    return torch.stack([torch.stack(list(row), dim=1) for row in rows], dim=1)
-
-
 def _rotated(much: Tensor) -> Tensor:
     angle, zero = much * math.radians(60), torch.zeros_like(much)
-    return _entries([[angle.cos() - 1, -angle.sin(), zero], [angle.sin(), angle.cos() - 1, zero]])
+    rows = (angle.cos() - 1, -angle.sin(), zero), (angle.sin(), angle.cos() - 1, zero)
+    return torch.stack([torch.stack(row, dim=1) for row in rows], dim=1)
 
 
-def _sheared_across(much: Tensor) -> Tensor:
-    zero = torch.zeros_like(much)
-    return _entries([[zero, 0.6 * much, zero], [zero, zero, zero]])
+def _moving(row: int, column: int) -> Callable[[Tensor], Tensor]:
+    """A warp that changes one entry of the matrix: a shear, or a shift."""
 
+    def moved(much: Tensor) -> Tensor:
+        matrix = much.new_zeros(len(much), 2, 3)
+        matrix[:, row, column] = 0.6 * much
+        return matrix
 
-def _sheared_down(much: Tensor) -> Tensor:
-    zero = torch.zeros_like(much)
-    return _entries([[zero, zero, zero], [0.6 * much, zero, zero]])
-
-
-def _moved_across(much: Tensor) -> Tensor:
-    zero = torch.zeros_like(much)
-    return _entries([[zero, zero, 0.6 * much], [zero, zero, zero]])
+    return moved
 
 
 def _brightened(images: Tensor, much: Tensor) -> Tensor:
@@ -126,5 +119,5 @@ def _solarised(images: Tensor, much: Tensor) -> Tensor:
     return torch.where(images > 1.0 - much.clamp_min(0.0), 1.0 - images, images)
 
 
-WARPS: tuple[Callable[[Tensor], Tensor], ...] = (_rotated, _sheared_across, _sheared_down, _moved_across)
+WARPS: tuple[Callable[[Tensor], Tensor], ...] = (_rotated, _moving(0, 1), _moving(1, 0), _moving(0, 2))
 COLOURS: tuple[Callable[[Tensor, Tensor], Tensor], ...] = (_brightened, _contrasted, _saturated, _solarised)

@@ -15,9 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import torch
 
@@ -33,23 +31,12 @@ from holdfast.models.file import annotate_model
 from holdfast.training.recipes import Recipe, family
 from holdfast.training.recording import StepSpeed
 from holdfast.training.train import EpochReport, OutOfTimeError, train
+from holdfast.training.training_data import unit_floats
+from holdfast.training.validation import WIDTH, logits_of
 
 CLEAN, ATTACKED = 10_000, 1000  # most test images that a finished model is checked on
 CHECKS = ("mm5-linf:radius=8/255", "mm5-l2:radius=0.5")
-WIDTH = 1000
 MODULE = "holdfast.training.family_training"
-
-
-@dataclass(frozen=True, slots=True)
-class FamilyJob:
-    """What a worker needs to know."""
-
-    name: str
-    out: Path
-    deadline: float
-    device: str
-    speed: StepSpeed
-    checked: bool
 
 
 def train_family(
@@ -96,19 +83,20 @@ def chosen_recipes(name: str, only: Sequence[str]) -> list[Recipe]:
     return [recipe for recipe in recipes if not only or recipe.name in only]
 
 
-def work(job: FamilyJob, recipes: Sequence[Recipe]) -> None:
+def work(
+    recipes: Sequence[Recipe], out: Path, device: torch.device, *, deadline: float, speed: StepSpeed, checked: bool
+) -> None:
     """Trains one recipe after the other that nobody else has begun, until the time is over."""
-    device = torch.device(job.device)
     failed = 0
     for recipe in recipes:
-        path = job.out / f"{recipe.name}.safetensors"
-        if path.exists() or time.time() > job.deadline:
+        path = out / f"{recipe.name}.safetensors"
+        if path.exists() or time.time() > deadline:
             continue
-        with _claimed(job.out / f"{recipe.name}.claim") as is_ours:
+        with _claimed(out / f"{recipe.name}.claim") as is_ours:
             if not is_ours or path.exists():
                 continue
             try:
-                _train_one(recipe, path, device, job)
+                _train_one(recipe, path, device, deadline, speed, checked)
             except OutOfTimeError:
                 _log(f"{recipe.name}  the time is over; its checkpoint is kept")
                 return
@@ -119,21 +107,20 @@ def work(job: FamilyJob, recipes: Sequence[Recipe]) -> None:
         raise HoldfastError(f"{failed} recipes failed")
 
 
-def _train_one(recipe: Recipe, path: Path, device: torch.device, job: FamilyJob) -> None:
+def _train_one(
+    recipe: Recipe, path: Path, device: torch.device, deadline: float, speed: StepSpeed, checked: bool
+) -> None:
     begun, reports = time.perf_counter(), list[EpochReport]()
 
-    def on_epoch(report: EpochReport) -> None:
-        reports.append(report)
-
     def is_over() -> bool:
-        return time.time() > job.deadline
+        return time.time() > deadline
 
     with contextlib.ExitStack() as stack:
         part = path.with_name(f".{path.name}")  # its own name once it is checked
         stack.callback(part.unlink, missing_ok=True)
-        train(recipe, out=part, device=device, on_epoch=on_epoch, speed=job.speed, is_over=is_over)
+        train(recipe, out=part, device=device, on_epoch=reports.append, speed=speed, is_over=is_over)
         trained = time.perf_counter() - begun
-        checks = check_model_file(part, recipe, device) if job.checked else {}
+        checks = check_model_file(part, recipe, device) if checked else {}
         saved = read_card(part)
         assert saved is not None, "a trained model has a card"
         words = "; ".join(f"{what} {score.percent()} of {score.n:,}" for what, score in checks.items())
@@ -151,11 +138,9 @@ def check_model_file(path: Path, recipe: Recipe, device: torch.device) -> dict[s
     kept = torch.backends.cudnn.allow_tf32
     torch.backends.cudnn.allow_tf32 = False
     try:
-        read = data.images(range(min(CLEAN, len(data.ids)))).pixels.to(device)
-        images = read.float() / 255.0 if read.dtype == torch.uint8 else read.float()
+        images = unit_floats(data.images(range(min(CLEAN, len(data.ids)))).pixels.to(device))
         labels = torch.tensor(data.labels[: len(images)].tolist(), device=device)
-        with torch.no_grad():
-            right = torch.cat([model(part) for part in torch.split(images, WIDTH)]).argmax(1) == labels
+        right = logits_of(model, images).argmax(1) == labels
         scores = {f"{text} right": wilson(int(right.sum()), len(right))}
         some = slice(0, min(ATTACKED, len(images)))
         batch = Batch(images[some], labels[some], tuple(data.ids[some]))
@@ -163,8 +148,7 @@ def check_model_file(path: Path, recipe: Recipe, device: torch.device) -> dict[s
             attack = registry.build(registry.bind("attack", check))
             assert isinstance(attack, Attack), f"`{check}` is an attack"
             changed = attack(model, batch, Noise.of(0, batch.ids, device), width=WIDTH).images
-            with torch.no_grad():
-                stands = (model(changed).argmax(1) == batch.labels) & (model(batch.images).argmax(1) == batch.labels)
+            stands = (logits_of(model, changed).argmax(1) == batch.labels) & right[some]
             scores[f"under {check}"] = wilson(int(stands.sum()), len(stands))
     finally:
         torch.backends.cudnn.allow_tf32 = kept
@@ -202,23 +186,23 @@ def work_or_start_workers() -> None:
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--deadline", type=float, default=0.0, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    speed = cast("StepSpeed", given.speed)
+    device, speed, checked = given.device, given.speed, not given.unchecked
     try:
+        recipes = chosen_recipes(given.name, given.only)
         if given.worker:
-            job = FamilyJob(given.name, given.out, given.deadline, given.device, speed, not given.unchecked)
-            work(job, chosen_recipes(given.name, given.only))
+            work(recipes, given.out, torch.device(device), deadline=given.deadline, speed=speed, checked=checked)
             return
         made = train_family(
             given.name,
             out=given.out,
             budget=given.budget_seconds,
             processes=given.processes,
-            device=given.device,
+            device=device,
             speed=speed,
             only=given.only,
-            checked=not given.unchecked,
+            checked=checked,
         )
-        _log(f"{len(made)} of {len(chosen_recipes(given.name, given.only))} models are in {given.out}")
+        _log(f"{len(made)} of {len(recipes)} models are in {given.out}")
     except HoldfastError as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(error.exit_code)

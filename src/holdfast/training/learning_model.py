@@ -34,14 +34,8 @@ class LearningModel(TorchClassifier):
 
         torch._dynamo.reset()  # models before this one are done, and the compiler keeps few
 
-        def learning(images: Tensor) -> Tensor:
-            return self._plain(images)
-
-        def attacked(images: Tensor) -> Tensor:
-            return self._plain(images)
-
-        self.learning = torch.compile(learning, dynamic=False)
-        self.attacked_pass = torch.compile(attacked, dynamic=False)
+        self.learning = torch.compile(lambda images: self._plain(images), dynamic=False)
+        self.attacked_pass = torch.compile(lambda images: self._plain(images), dynamic=False)
 
     def without_compiling(self) -> None:
         self.learning = self.attacked_pass = self._plain

@@ -14,19 +14,18 @@ from __future__ import annotations
 
 import inspect
 import math
-import tomllib
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from holdfast.core.errors import HoldfastError, Misuse, did_you_mean, unknown
 from holdfast.core.registry import coerced, in_words, register, registry
-from holdfast.core.values import Value, shortened, value_text
+from holdfast.core.suites import toml_of
+from holdfast.core.values import parse_value, value_text
 
 FOLDER = Path(__file__).parent.parent / "recipes"
-MOST_BYTES = 1_000_000  # of a recipe file
 LossName = Literal["standard", "pgd-at", "trades", "mart", "fast-at"]
 Union = Literal["max", "avg", "msd", "random"]
 Method = Literal["erm", "irm", "lisa"]
@@ -164,7 +163,7 @@ def family(name: str) -> list[Recipe]:
 
 def read_recipes(path: Path, *, names: bool = True) -> list[Recipe]:
     """The recipes of a file, checked; with `names`, also that all components they name exist."""
-    record = _read(path)
+    record = toml_of(path, "recipe")
     variants = record.pop("variant", None)
     if variants is None:
         return [_recipe(path.stem, record, str(path), names)]
@@ -180,21 +179,6 @@ def read_recipes(path: Path, *, names: bool = True) -> list[Recipe]:
             raise HoldfastError(f"{path}: two variants are named `{name}`", hint="rename one of them")
         made[name] = _recipe(name, record | variant, f"{path}, variant `{name}`", names)
     return list(made.values())
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        if not path.is_file():
-            raise Misuse(f"no recipe file at {shortened(str(path), 200)}")
-        if (size := path.stat().st_size) > MOST_BYTES:
-            raise HoldfastError(f"{path} has {size:,} bytes, a recipe has at most {MOST_BYTES:,}")
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise HoldfastError(f"{shortened(str(path), 200)} cannot be read: {error.strerror or error}") from error
-    except RecursionError as error:
-        raise HoldfastError(f"{path} is not a recipe: its values lie too deep inside each other") from error
-    except ValueError as error:
-        raise HoldfastError(f"{path} is not valid TOML: {shortened(str(error), 200)}") from error
 
 
 def _recipe(name: str, record: Mapping[str, Any], where: str, names: bool) -> Recipe:
@@ -218,18 +202,12 @@ def _checked_fields(record: Mapping[str, Any], where: str) -> dict[str, Any]:
         if not isinstance(plain, str | int | float | bool | tuple):
             raise HoldfastError(f"{where}: `{field}` must be {in_words(FIELDS[field])}")
         if isinstance(plain, str) and FIELDS[field] in (int, float):
-            plain = _fraction(plain)
+            plain = parse_value(plain)
         try:
             given[field] = coerced(plain, FIELDS[field], f"`{field}`")
         except Misuse as error:
             raise HoldfastError(f"{where}: {error.problem}", hint=error.hint) from error
     return given
-
-
-def _fraction(text: str) -> Value:
-    from holdfast.core.values import parse_value
-
-    return parse_value(text)
 
 
 def check_numbers(recipe: Recipe) -> None:
@@ -251,7 +229,9 @@ def check_numbers(recipe: Recipe) -> None:
 def check_names(recipe: Recipe) -> None:
     """Refuses names that nothing has, and losses without the attack that they need."""
     for text in recipe.threats:
-        _check_threat(text)
+        ref = registry.bind_change(text)
+        if ref.kind == "attack" and not math.isfinite(float(dict(ref.args).get("radius", 0.0) or 0.0)):  # type: ignore[arg-type]
+            raise Misuse(f"`{text}` has no radius to train in", hint="use an attack inside a radius, as `pgd-linf`")
     for text in (*recipe.texts_of_data, *recipe.paired, *filter(None, (recipe.extra,))):
         registry.bind("dataset", text)
     registry.bind("architecture", recipe.architecture)
@@ -263,12 +243,6 @@ def check_names(recipe: Recipe) -> None:
         )
     if recipe.variation and not recipe.is_adversarial:
         raise Misuse("`variation` needs an attack in `threats`", hint="leave it out, or name an attack")
-
-
-def _check_threat(text: str) -> None:
-    ref = registry.bind_change(text)
-    if ref.kind == "attack" and not math.isfinite(float(dict(ref.args).get("radius", 0.0) or 0.0)):  # type: ignore[arg-type]
-        raise Misuse(f"`{text}` has no radius to train in", hint="use an attack inside a radius, as `pgd-linf`")
 
 
 def _register(recipe: Recipe) -> None:
@@ -287,14 +261,9 @@ def _register(recipe: Recipe) -> None:
     parameters = [inspect.Parameter(name, kind, default=getattr(recipe, name)) for name in shown]
     make.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     make.__annotations__ = {name: FIELDS[name] for name in shown}
-    factory: Callable[..., Recipe] = make
-    register("recipe", recipe.name, source=recipe.source)(factory)
+    register("recipe", recipe.name, source=recipe.source)(make)
 
 
-def _register_files() -> None:
-    for path in recipe_files().values():
-        for recipe in read_recipes(path, names=False):
-            _register(recipe)
-
-
-_register_files()
+for file in recipe_files().values():
+    for each in read_recipes(file, names=False):
+        _register(each)

@@ -18,10 +18,9 @@ from holdfast.core.types import ModelCard
 from holdfast.models import save_model
 from holdfast.models.classifier import normalised
 from holdfast.models.weights import architecture as built_architecture
-from holdfast.training.averaging import AveragedWeights, share_at
 from holdfast.training.checkpoints import Checkpoint, checkpoint_path, read_checkpoint, write_checkpoint
 from holdfast.training.learning_model import LearningModel
-from holdfast.training.optimisers import optimiser_of, rate_at
+from holdfast.training.optimisers import AveragedWeights, optimiser_of, rate_at, share_at
 from holdfast.training.processes import Processes
 from holdfast.training.recipes import Recipe, check_names, check_numbers
 from holdfast.training.recording import StepRunner, StepSpeed
@@ -117,15 +116,12 @@ class Training:
         self.runner = StepRunner(self.step, speed="graph" if speed == "auto" else speed)
         self.per_epoch = self.data.steps(recipe.batch)
         self.total = recipe.epochs * self.per_epoch
-        self.taken, self.swa, self.before = 0, 0, 0.0
-        self.best: dict[str, torch.Tensor] = {}
-        self.best_value: float | None = None
-        self.best_epoch = 0
+        self.progress = Checkpoint(_digest(recipe), 0, [])  # its tensors and seconds are filled in when it is written
 
     def run(self) -> Path:
         path = checkpoint_path(self.out)
-        self._restore(read_checkpoint(path, _digest(self.recipe)))
-        while self.taken < self.total and not self._is_out_of_patience():
+        self._restore(read_checkpoint(path, self.progress.recipe))
+        while self.progress.step < self.total and not self._is_out_of_patience():
             self._epoch(path)
         self._finish()
         if self.processes.is_first:
@@ -134,7 +130,7 @@ class Training:
         return self.out
 
     def _epoch(self, path: Path) -> None:
-        epoch, step = divmod(self.taken, self.per_epoch)
+        epoch, step = divmod(self.progress.step, self.per_epoch)
         order = self.data.order(self.recipe, epoch)
         self.step.epoch.fill_(epoch)
         begun, first = time.perf_counter(), step
@@ -156,9 +152,9 @@ class Training:
         validated = self._validated(epoch)
         for each in (self.step.losses, self.step.right):
             each.zero_()
-        if time.perf_counter() - self.saved > self.every and self.taken < self.total:
+        if time.perf_counter() - self.saved > self.every and self.progress.step < self.total:
             self._checkpoint(path)
-        left = (self.total - self.taken) * self.recipe.batch / pace
+        left = (self.total - self.progress.step) * self.recipe.batch / pace
         report = EpochReport(epoch + 1, self.recipe.epochs, loss, right, validated, pace, left, self.runner.words)
         self.on_epoch(report)
 
@@ -172,29 +168,29 @@ class Training:
 
     def one_step(self, index: torch.Tensor) -> None:
         self.step.index.copy_(self.processes.own(index))
-        self.step.optimiser.rate.fill_(rate_at(self.recipe, self.taken, self.total))
+        self.step.optimiser.rate.fill_(rate_at(self.recipe, self.progress.step, self.total))
         if self.step.averaged is not None:
-            self.step.averaged.share.fill_(share_at(self.recipe, self.taken))
+            self.step.averaged.share.fill_(share_at(self.recipe, self.progress.step))
         kind = 0
         if self.step.kinds > 1:
-            key = Noise(torch.tensor([self.taken + (self.recipe.seed << 32)]))
+            key = Noise(torch.tensor([self.progress.step + (self.recipe.seed << 32)]))
             kind = int(key.integers("kind", (), low=0, high=self.step.kinds))
         self.runner(kind)
-        self.taken += 1
+        self.progress.step += 1
 
     def _must_be_finite(self) -> None:
         if not bool(torch.isfinite(self.step.losses)):
             kept = checkpoint_path(self.out)
             raise HoldfastError(
-                f"training diverged in epoch {(self.taken - 1) // self.per_epoch + 1}: the loss is not a number",
+                f"training diverged in epoch {-(-self.progress.step // self.per_epoch)}: the loss is not a number",
                 hint="lower the recipe's rate" + (f"; {kept} holds the state before" if kept.exists() else ""),
             )
 
     def _average_epoch(self) -> None:
         assert self.averaged is not None, "stochastic weight averaging has an average"
-        self.averaged.share.fill_(self.swa / (self.swa + 1))
+        self.averaged.share.fill_(self.progress.swa / (self.progress.swa + 1))
         self.averaged.follow()
-        self.swa += 1
+        self.progress.swa += 1
 
     def _validated(self, epoch: int) -> Validated | None:
         recipe = self.recipe
@@ -207,36 +203,35 @@ class Training:
         if validated is None or recipe.keep == "last":
             return validated
         value = validated.value(recipe.keep)
-        if self.best_value is None or value > self.best_value:
-            self.best_value, self.best_epoch = value, epoch
-            self.best = {name: tensor.clone() for name, tensor in self._result().state_dict().items()}
+        if self.progress.best_value is None or value > self.progress.best_value:
+            self.progress.best_value, self.progress.best_epoch = value, epoch
+            self.progress.best = {name: tensor.clone() for name, tensor in self._result().state_dict().items()}
         return validated
 
     def _is_out_of_patience(self) -> bool:
-        patience = self.recipe.patience
-        return patience is not None and self.taken // self.per_epoch - 1 - self.best_epoch >= patience > 0
+        patience, ended = self.recipe.patience, self.progress.step // self.per_epoch
+        return patience is not None and ended - 1 - self.progress.best_epoch >= patience > 0
 
     def _result(self) -> nn.Module:
         """The bare network as it would be written now, in evaluation mode: averaged where the recipe averages."""
         net = built_architecture(self.architecture).net.to(self.device)
         net.load_state_dict(self.bare.state_dict())
-        if self.averaged is not None and (self.recipe.average > 0 or self.swa):
+        if self.averaged is not None and (self.recipe.average > 0 or self.progress.swa):
             self.averaged.write_to(net)
         return net.eval()
 
     def _finish(self) -> None:
         self.final = self._result()
-        if self.best:
-            self.final.load_state_dict(self.best)
+        if self.progress.best:
+            self.final.load_state_dict(self.progress.best)
         if not all(bool(tensor.isfinite().all()) for tensor in self.final.state_dict().values()):
             raise HoldfastError("training diverged: weights are not finite", hint="lower the recipe's rate")
 
     def _save(self, out: Path) -> None:
-        recipe, net = self.recipe, self._result() if out != self.out else self.final
-        chosen = f", epoch {self.best_epoch + 1} of {recipe.epochs} by {recipe.keep}" if self.best else ""
-        seconds = self.before + time.perf_counter() - self.begun
+        recipe, progress, net = self.recipe, self.progress, self._result() if out != self.out else self.final
+        chosen = f", epoch {progress.best_epoch + 1} of {recipe.epochs} by {recipe.keep}" if progress.best else ""
         notes = f"trained by `holdfast train {recipe.name}`, training version {VERSION}, seed {recipe.seed}{chosen}"
-        notes += f"; {seconds:.0f} s"
+        notes += f"; {self._seconds():.0f} s"
         if self.device.type == "cuda":
             notes += f" on {torch.cuda.get_device_name(self.device)}"
         card = replace(self.card, name=out.stem if out != self.out else recipe.name, notes=notes)
@@ -251,11 +246,12 @@ class Training:
 
     def _checkpoint(self, path: Path) -> None:
         if self.processes.is_first:
-            seconds = self.before + time.perf_counter() - self.begun
-            recipe, tensors = _digest(self.recipe), self._tensors()
-            best = (self.best, self.best_value, self.best_epoch)
-            write_checkpoint(path, Checkpoint(recipe, self.taken, tensors, self.swa, *best, seconds))
+            write_checkpoint(path, replace(self.progress, tensors=self._tensors(), seconds=self._seconds()))
         self.saved = time.perf_counter()
+
+    def _seconds(self) -> float:
+        """Spent so far, before an interruption too."""
+        return self.progress.seconds + time.perf_counter() - self.begun
 
     def _tensors(self) -> list[torch.Tensor]:
         averaged = [] if self.averaged is None or self.step.averaged is not None else self.averaged.tensors
@@ -267,9 +263,8 @@ class Training:
             return
         for tensor, kept in zip(self._tensors(), checkpoint.tensors, strict=True):
             tensor.copy_(kept)
-        self.taken, self.swa, self.before = checkpoint.step, checkpoint.swa, checkpoint.seconds
-        self.best = {name: tensor.to(self.device) for name, tensor in checkpoint.best.items()}
-        self.best_value, self.best_epoch = checkpoint.best_value, checkpoint.best_epoch
+        best = {name: tensor.to(self.device) for name, tensor in checkpoint.best.items()}
+        self.progress = replace(checkpoint, tensors=[], best=best)
 
 
 def architecture_text(recipe: Recipe, data: TrainingData) -> str:

@@ -43,8 +43,7 @@ class TrainingData:
 
     def images(self, index: Tensor) -> Tensor:
         """Images in [0, 1], float32."""
-        pixels = self.pixels[index]
-        return pixels.float() / LEVELS if pixels.dtype == torch.uint8 else pixels.float()
+        return unit_floats(self.pixels[index])
 
     def steps(self, batch: int) -> int:
         """Batches of an epoch; what does not fill one is left to the next epoch's order."""
@@ -57,6 +56,11 @@ class TrainingData:
         if len(shuffled) < recipe.batch:
             shuffled = shuffled.repeat(-(-recipe.batch // len(shuffled)))[: recipe.batch]
         return self.used[shuffled.to(self.used.device)]
+
+
+def unit_floats(pixels: Tensor) -> Tensor:
+    """Pixels as read, whole numbers up to 255 or floats, in [0, 1]."""
+    return pixels.float() / LEVELS if pixels.dtype == torch.uint8 else pixels.float()
 
 
 def training_data(recipe: Recipe, device: torch.device) -> TrainingData:
@@ -75,24 +79,14 @@ def training_data(recipe: Recipe, device: torch.device) -> TrainingData:
     pixels = torch.cat([_pixels(dataset) for dataset in sets])
     labels = torch.from_numpy(np.concatenate([dataset.labels for dataset in sets]))
     environment = torch.from_numpy(np.repeat(np.arange(len(sets)), [len(dataset.ids) for dataset in sets]))
-    classes = max(len(dataset.card.classes) for dataset in sets)
-    count = len(recipe.environments) or 1
-    partners, counts = (
-        _partners(used, labels.numpy(), environment.numpy(), classes, count)
-        if recipe.method == "lisa"
-        else (None, None)
-    )
-    return TrainingData(
-        pixels.to(device),
-        labels.to(device),
-        environment.to(device),
-        torch.from_numpy(used).to(device),
-        torch.from_numpy(held_out).to(device),
-        classes,
-        count,
-        None if partners is None else partners.to(device),
-        None if counts is None else counts.to(device),
-    )
+    classes, count = max(len(dataset.card.classes) for dataset in sets), len(recipe.environments) or 1
+    tensors = {"pixels": pixels, "labels": labels, "environment": environment}
+    tensors |= {"used": torch.from_numpy(used), "held": torch.from_numpy(held_out)}
+    if recipe.method == "lisa":
+        table, lengths = _partners(used, labels.numpy(), environment.numpy(), classes, count)
+        tensors |= {"partners": table, "partner_counts": lengths}
+    on_device = {name: tensor.to(device) for name, tensor in tensors.items()}
+    return TrainingData(classes=classes, environments=count, **on_device)
 
 
 def _chosen(dataset: Dataset, recipe: Recipe, sets: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -27,20 +29,11 @@ def divergence(logits: Tensor, target: Tensor) -> Tensor:
     return F.kl_div(F.log_softmax(logits, dim=1), target, reduction="none").sum(dim=1)
 
 
-def away_from(target: Tensor) -> Objective:
-    """The objective of TRADES' attack: as far as possible from these probabilities."""
+def far_from(target: Tensor, distance: Callable[[Tensor, Tensor], Tensor]) -> Objective:
+    """As far as possible from these probabilities, as in TRADES, or logits, as in variation regularisation."""
 
     def objective(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:  # noqa: ARG001
-        return divergence(logits, target)
-
-    return objective
-
-
-def far_from_logits(target: Tensor) -> Objective:
-    """The objective of variation regularisation: as far as possible from these logits, in Euclidean length."""
-
-    def objective(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:  # noqa: ARG001
-        return logit_distance(logits, target)
+        return distance(logits, target)
 
     return objective
 

@@ -16,16 +16,14 @@ from holdfast.core.noise import Noise
 from holdfast.core.types import Batch
 from holdfast.training.adversaries import Adversary, adversaries_of
 from holdfast.training.augmentation import cut_and_mixed, randomly_changed, shifted_and_flipped, with_hole
-from holdfast.training.averaging import AveragedWeights
 from holdfast.training.learning_model import LearningModel
-from holdfast.training.optimisers import Optimiser
+from holdfast.training.optimisers import AveragedWeights, Optimiser
 from holdfast.training.recipes import Recipe
 from holdfast.training.training_data import TrainingData
 from holdfast.training.training_losses import (
-    away_from,
     divergence,
     environment_means,
-    far_from_logits,
+    far_from,
     invariance_penalty,
     label_loss,
     logit_distance,
@@ -153,13 +151,13 @@ class TrainingStep:
         model, batch, objective = self.model, learned.batch, None
         if self.recipe.loss == "trades":
             with torch.no_grad():
-                objective = away_from(model(learned.images).softmax(dim=1))
+                objective = far_from(model(learned.images).softmax(dim=1), divergence)
         images = adversary(model, batch, noise, objective).detach()
         if not self.recipe.variation:
             return Hardened(images)
         with torch.no_grad():
-            first = model(images)
-        return Hardened(images, adversary(model, batch, noise.scope("second"), far_from_logits(first)).detach())
+            apart = far_from(model(images), logit_distance)
+        return Hardened(images, adversary(model, batch, noise.scope("second"), apart).detach())
 
     def _loss(self, learned: LearnedBatch, hardened: Sequence[Hardened]) -> tuple[Tensor, Tensor]:
         """The loss of the batch, and logits of the images that were learned from last."""

@@ -12,11 +12,11 @@ from holdfast.attacks.attack import Attack
 from holdfast.core.errors import HoldfastError
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
-from holdfast.core.types import Batch, ModelCard
+from holdfast.core.types import Batch, Classifier, ModelCard
 from holdfast.datasets import load
 from holdfast.models.classifier import TorchClassifier, normalised
 from holdfast.training.recipes import Recipe, Selection
-from holdfast.training.training_data import LEVELS, TrainingData
+from holdfast.training.training_data import TrainingData, unit_floats
 
 WIDTH = 1000
 USUAL = "pgd-linf:radius=8/255,steps=10"  # what a model without an attack of its own is checked with
@@ -43,7 +43,7 @@ def validate(recipe: Recipe, net: nn.Module, card: ModelCard, data: TrainingData
     if recipe.paired:
         return _of_pair(recipe, model, data.labels.device)
     images, labels = data.images(data.held), data.labels[data.held]
-    clean = _logits(model, images)
+    clean = logits_of(model, images)
     accuracy = _share_right(clean, labels)
     text = checked_attack(recipe)
     if text is None:
@@ -56,7 +56,7 @@ def validate(recipe: Recipe, net: nn.Module, card: ModelCard, data: TrainingData
         some = slice(start, start + WIDTH)
         batch = Batch(images[some], labels[some], ("",) * len(labels[some]))
         parts.append(attack(model, batch, noise.take(some), width=WIDTH).images)
-    attacked = _logits(model, torch.cat(parts))
+    attacked = logits_of(model, torch.cat(parts))
     agreement = _agreement(clean, attacked) if recipe.keep == "agreement" else None
     return Validated(accuracy, _share_right(attacked, labels), agreement)
 
@@ -66,11 +66,7 @@ def _of_pair(recipe: Recipe, model: TorchClassifier, device: torch.device) -> Va
     logits, right = [], []
     for text in recipe.paired:
         pixels, labels = _whole(text)
-        parts = []
-        for part in torch.split(pixels, WIDTH):
-            some = part.to(device)
-            parts.append(_logits(model, some.float() / LEVELS if some.dtype == torch.uint8 else some.float()))
-        logits.append(torch.cat(parts))
+        logits.append(logits_of(model, unit_floats(pixels.to(device))))
         right.append(_share_right(logits[-1], labels.to(device)))
     if len(logits[0]) != len(logits[1]):
         raise HoldfastError(
@@ -107,7 +103,7 @@ def checked_attack(recipe: Recipe) -> str | None:
 
 
 @torch.no_grad()
-def _logits(model: TorchClassifier, images: Tensor) -> Tensor:
+def logits_of(model: Classifier, images: Tensor) -> Tensor:
     return torch.cat([model(part) for part in torch.split(images, WIDTH)])
 
 

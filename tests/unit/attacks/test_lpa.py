@@ -50,7 +50,7 @@ def point_at(ball: LpipsBall, scene: Scene, variable: Tensor, taken: int) -> Poi
 def test_a_step_moves_the_features_by_its_length(taken: int, share: float) -> None:
     """The length falls from the radius to a tenth of it, and starts anew with every round."""
     ball, scene = smooth_scene(radius=0.002)
-    step = Lagrange(ball, steps=10, rounds=2)
+    step = Lagrange(steps=10, rounds=2)
     variable = ball.identity(scene)
     moved = step.advance(point_at(ball, scene, variable, taken), step.fresh(ball, scene, variable))
     torch.testing.assert_close(ball.size(scene, moved), 0.002 * share * torch.ones(3), rtol=0.05, atol=0)
@@ -58,7 +58,7 @@ def test_a_step_moves_the_features_by_its_length(taken: int, share: float) -> No
 
 def test_the_price_grows_tenfold_where_a_round_ends_outside() -> None:
     ball, scene = smooth_scene(radius=0.002)
-    step = Lagrange(ball, steps=4, rounds=3)
+    step = Lagrange(steps=4, rounds=3)
     gradient = point_at(ball, scene, ball.identity(scene), 0).gradient
     variable = gradient * torch.tensor([0.0, 0.1, 0.1])[:, None, None, None]
     assert (ball.size(scene, variable) > scene.radius).tolist() == [False, True, True]
@@ -74,7 +74,7 @@ def test_the_price_grows_tenfold_where_a_round_ends_outside() -> None:
 
 def test_the_fast_price_rises_from_one_to_ten() -> None:
     ball, scene = smooth_scene(radius=0.002)
-    step, variable = Lagrange(ball, steps=4, rising=True), ball.identity(scene)
+    step, variable = Lagrange(steps=4, rising=True), ball.identity(scene)
     state = step.fresh(ball, scene, variable)
     prices = [float(state["price"][0])]
     for taken in range(4):
@@ -95,7 +95,7 @@ def test_only_the_distance_beyond_the_radius_is_paid_for() -> None:
 
 def test_the_last_step_ends_inside_and_others_need_not() -> None:
     ball, scene = smooth_scene(radius=0.002)
-    step = Lagrange(ball, steps=2, rounds=2)
+    step = Lagrange(steps=2, rounds=2)
     outside = 0.1 * point_at(ball, scene, scene.images, 0).gradient
     sizes = [
         ball.size(scene, step.advance(point_at(ball, scene, outside, taken), step.fresh(ball, scene, outside)))

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from holdfast.attacks.perceptual.lpips import distance, features, network_for
-from holdfast.attacks.perceptual.lpips_networks import LAYOUTS, AlexNet
+from holdfast.attacks.perceptual.lpips import LAYOUTS, AlexNet, distance, features, network_for
 from holdfast.attacks.perceptual.lpips_stages import own_stages
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import registry

@@ -204,7 +204,7 @@ def test_every_pass_through_the_model_is_counted() -> None:
 
 
 def test_passes_of_another_network_are_told_apart(tmp_path) -> None:
-    from holdfast.attacks.perceptual.lpips_networks import CONVOLUTIONS, LAYOUTS, AlexNet
+    from holdfast.attacks.perceptual.lpips import CONVOLUTIONS, LAYOUTS, AlexNet
 
     torch.manual_seed(0)
     judge = AlexNet(LAYOUTS[1])

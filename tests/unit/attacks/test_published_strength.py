@@ -19,7 +19,7 @@ from holdfast.attacks.threats.balls import L1, L2, Linf
 from holdfast.attacks.threats.elastic import Elastic
 from holdfast.attacks.threats.fog_threat import FogThreat
 from holdfast.attacks.threats.gabor import Gabor, evened, gain_of, with_constant_range
-from holdfast.attacks.threats.jpeg_threat import CAP, JpegThreat
+from holdfast.attacks.threats.jpeg_threat import CAP, FrankWolfe, JpegThreat
 from holdfast.attacks.threats.snow_threat import FlakeSteps, SnowThreat
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
@@ -236,12 +236,14 @@ def test_published_specks_are_everywhere_but_where_they_were_drawn() -> None:
 
 
 def test_a_published_corner_has_its_room_from_where_the_variable_stands() -> None:
-    threat = JpegThreat(L1(), CAP)
+    threat = JpegThreat(L1(), CAP, published=True)
     scene, variable = Scene(torch.zeros(1, 1, 8, 8), torch.tensor([5.0])), torch.zeros(1, 64)
     variable[0, :2] = torch.tensor([0.5, -0.5])
     gradient = torch.zeros(1, 64)
     gradient[0, :3] = torch.tensor([3.0, 2.0, -1.0])
-    corner = threat.extreme_from(scene, variable, gradient)[0, :4].tolist()
+    zero = torch.zeros(1)
+    first = Point(threat, scene, variable, gradient, zero, zero > 0, zero, variable, zero)  # it leaves the start behind
+    corner = FrankWolfe().advance(first, {})[0, :4].tolist()
     assert corner == pytest.approx([1.5, 2.5, -1.0, 0.0])  # 2 - 0.5, 2 + 0.5, and what is left of 5
 
 
@@ -285,7 +287,7 @@ def test_a_settled_sample_takes_one_step_more_and_no_other() -> None:
     images = torch.rand(2, 2, 4, 4, generator=torch.Generator().manual_seed(3)) * 0.5 + 0.2
     scene = Scene(images, torch.full((2,), 0.01))
     scene.props.update(ball.props(images, Noise.of(0, ("a", "b")), torch.zeros(2, dtype=torch.int64)))
-    step = Lagrange(ball, steps=4, rounds=2, stops=True)
+    step = Lagrange(steps=4, rounds=2, stops=True)
     variable, wrong = torch.zeros_like(images), torch.tensor([True, False])  # both inside at first
     state = step.fresh(ball, scene, variable)
     seen = [variable]

@@ -252,9 +252,7 @@ class NoAnswers(TorchDispatchMode):
 
 @pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
 def test_a_block_of_queries_asks_nothing_of_the_device(norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "holdfast.attacks.threats.projections.may_stop_early", lambda condition: False
-    )  # as it is on a GPU
+    monkeypatch.setattr("holdfast.attacks.threats.balls.may_stop_early", lambda condition: False)  # as it is on a GPU
     attack = registry.build(registry.bind("attack", f"square-{norm}:queries=20"))
     batch = Batch(torch.rand(4, 1, 8, 8), torch.zeros(4, dtype=torch.int64), tuple("abcd"))
     noise, radius, model = Noise.of(0, batch.ids), torch.full((4,), 0.2), AskedModel(bright(2.0), attack)

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from holdfast.attacks.recipes import windows
-from holdfast.attacks.recipes.square import Bumps, Squares
-from holdfast.attacks.recipes.windows import Sides
+from holdfast.attacks.recipes import square as windows
+from holdfast.attacks.recipes.square import Bumps, Sides, Squares
 from holdfast.attacks.search import BLOCK, Proposal, RandomSearch
 from holdfast.attacks.success import is_within
 from holdfast.attacks.threat import Scene, Threat

@@ -12,10 +12,9 @@ from torch import Tensor, nn
 
 from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.objectives import margin
-from holdfast.attacks.recipes.adam import Adam
+from holdfast.attacks.recipes.adam import SOFT, Adam, Smoothness, roughness
 from holdfast.attacks.threat import Scene
 from holdfast.attacks.threats.flow import Flow, pixel_centres, sampled
-from holdfast.attacks.threats.smooth import SOFT, Smoothness, roughness
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch

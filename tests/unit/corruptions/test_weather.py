@@ -20,7 +20,7 @@ from holdfast.corruptions import photographs
 from holdfast.corruptions.elastic_transform import ElasticTransform, Rubber, square
 from holdfast.corruptions.fog import Cloud, Fog
 from holdfast.corruptions.frost import Frost
-from holdfast.corruptions.saturate import Dye, Saturate
+from holdfast.corruptions.saturate import Saturate
 from holdfast.corruptions.snow import Flakes, Snow
 from holdfast.corruptions.spatter import MUD, WATER, Spatter, distances, edges, equalised
 
@@ -96,7 +96,7 @@ def test_saturation_is_that_of_hsv(colour: tuple[int, int, int], level: tuple[fl
     rgb = [channel / 255 for channel in colour]
     hue, saturation, value = colorsys.rgb_to_hsv(*rgb)
     expected = colorsys.hsv_to_rgb(hue, min(1.0, max(0.0, saturation * level[0] + level[1])), value)
-    ours = Saturate().apply(torch.tensor(rgb).view(1, 3, 1, 1), Dye(*level))
+    ours = Saturate().apply(torch.tensor(rgb).view(1, 3, 1, 1), level)
     assert ours.flatten().tolist() == pytest.approx(expected, abs=1e-5)
 
 

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from holdfast.store.short_names import write_name
 
 from holdfast.store import Store
+from holdfast.store.stored_names import write_name
 
 ODD = {
     "deep": b"[" * 100_000,

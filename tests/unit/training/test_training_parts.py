@@ -18,8 +18,7 @@ from holdfast.models import load
 from holdfast.training import augmentation
 from holdfast.training import training_losses as losses
 from holdfast.training.adversaries import SteepestOfBalls, WorstAdversary, adversaries_of, adversary
-from holdfast.training.averaging import AveragedWeights
-from holdfast.training.optimisers import AdamW, Sgd, rate_at
+from holdfast.training.optimisers import AdamW, AveragedWeights, Sgd, rate_at
 from holdfast.training.recipes import Recipe
 
 GENERATOR = torch.Generator().manual_seed(0)

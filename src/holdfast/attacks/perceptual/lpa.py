@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -14,9 +14,9 @@ from holdfast.attacks.perceptual.lpips import apart
 from holdfast.attacks.perceptual.lpips_attack import LAIDLAW, LpipsAttack, margin_to_one, projection_cost
 from holdfast.attacks.perceptual.lpips_ball import LpipsBall
 from holdfast.attacks.shapes import TINY, length, wide
-from holdfast.attacks.steps import Point, State
+from holdfast.attacks.steps import Point, State, Step
 from holdfast.attacks.threat import Scene, Threat
-from holdfast.attacks.threats.projections import boxed
+from holdfast.attacks.threats.balls import boxed
 from holdfast.core.errors import Misuse
 from holdfast.core.registry import register
 from holdfast.core.types import Cost
@@ -40,7 +40,7 @@ class Excess:
 
 
 @dataclass(frozen=True, slots=True)
-class Lagrange:
+class Lagrange(Step):
     """Along the gradient, as far as moves the features by a length that falls from the radius to a tenth of it.
 
     In `rounds` of `steps` each: where a round ends outside, the price of distance grows tenfold. Or `rising`: it grows
@@ -50,7 +50,6 @@ class Lagrange:
     """
 
     strays: ClassVar[bool] = True
-    ball: LpipsBall
     steps: int
     rounds: int = 1
     rising: bool = False
@@ -62,7 +61,8 @@ class Lagrange:
         return {"price": price} | ({"moves": torch.ones_like(price, dtype=torch.bool)} if self.stops else {})
 
     def advance(self, point: Point, state: State) -> Tensor:
-        ball, scene, here, taken = self.ball, point.scene, point.variable, point.taken
+        ball, scene, here, taken = point.threat, point.scene, point.variable, point.taken
+        assert isinstance(ball, LpipsBall), "features are those of a ball"
         way = point.gradient / wide(length(point.gradient).clamp_min(TINY), here)
         with torch.no_grad():
             seen = ball.seen(scene, here)
@@ -77,7 +77,7 @@ class Lagrange:
             outside = outside & state["moves"]
             state["moves"] = state["moves"] & ~(point.wrong & (far <= scene.radius))
         state["price"] = self._price(state["price"], taken, outside)
-        return self._counted(scene, taken, moved)
+        return self._counted(point, moved)
 
     def _price(self, price: Tensor, taken: Tensor, outside: Tensor) -> Tensor:
         """The price at the next point."""
@@ -85,11 +85,11 @@ class Lagrange:
             return DEAR * DECAY ** (1.0 - (taken + 1) / self.steps)
         return torch.where(outside & (taken % self.steps == self.steps - 1), DEAR * price, price)
 
-    def _counted(self, scene: Scene, taken: Tensor, moved: Tensor) -> Tensor:
+    def _counted(self, point: Point, moved: Tensor) -> Tensor:
         """The last point of a run inside, where it counts."""
-        rows = (taken == self.rounds * self.steps - 1).nonzero().squeeze(1)
+        rows = (point.taken == self.rounds * self.steps - 1).nonzero().squeeze(1)
         if len(rows):
-            moved[rows] = self.ball.project(scene.take(rows), moved[rows])
+            moved[rows] = point.threat.project(point.scene.take(rows), moved[rows])
         return moved
 
 
@@ -114,8 +114,8 @@ def lpa(
     inside and aims there by 1 % of the radius, not by 0.1; the start is projected. `published` is as strong as the
     published code, and does all of this as it does.
     """
-    step = LagrangeSteps(steps, rounds, restarts, rising=False, published=published)
-    return _lagrangian(radius, step, network, margin_to_one)
+    step = Lagrange(steps, rounds, stops=published)
+    return _lagrangian(radius, step, restarts, network, margin_to_one, published=published)
 
 
 @register("attack", "fast-lpa", source=LAIDLAW, tags=("white box", "lpips"), later=("published",))
@@ -129,29 +129,19 @@ def fast_lpa(
     (there it is used as it is), any image inside on the way counts, and the start is projected. `published` is as
     strong as the published code with its projection: only the last image counts.
     """
-    return _lagrangian(radius, LagrangeSteps(steps, 1, restarts, rising=True, published=published), network, margin)
+    step = Lagrange(steps, rising=True, flat=PUBLISHED_FAST_FLAT if published else FLAT)
+    return _lagrangian(radius, step, restarts, network, margin, published=published)
 
 
-class LagrangeSteps(NamedTuple):
-    """How a Lagrangian attack goes: steps of a round, rounds, restarts, and how the price rises."""
-
-    steps: int
-    rounds: int
-    restarts: int
-    rising: bool
-    published: bool
-
-
-def _lagrangian(radius: float, how: LagrangeSteps, network: str, objective: Objective) -> LpipsAttack:
-    steps, rounds, restarts, rising, published = how
-    if steps < 1 or rounds < 1:
-        raise Misuse(f"steps and rounds are 1 or more, got {steps} and {rounds}")
+def _lagrangian(
+    radius: float, step: Lagrange, restarts: int, network: str, objective: Objective, *, published: bool
+) -> LpipsAttack:
+    if step.steps < 1 or step.rounds < 1:
+        raise Misuse(f"steps and rounds are 1 or more, got {step.steps} and {step.rounds}")
 
     def inside(ball: LpipsBall) -> GradientAttack:
-        flat = PUBLISHED_FAST_FLAT if published and rising else FLAT
-        step = Lagrange(ball, steps, rounds, rising, stops=published and not rising, flat=flat)
         return GradientAttack(
-            *(ball, objective, step, rounds * steps, restarts),
+            *(ball, objective, step, step.rounds * step.steps, restarts),
             keep="last" if published else "strongest",
             penalty=Excess(ball),
             stop_when_broken=not published,

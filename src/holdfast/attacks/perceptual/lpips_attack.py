@@ -10,7 +10,7 @@ from torch import Tensor
 from holdfast.attacks.attack import Attack
 from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.objectives import margin
-from holdfast.attacks.perceptual.lpips import SELF, network_for
+from holdfast.attacks.perceptual.lpips import SELF, network_for, weights_words
 from holdfast.attacks.perceptual.lpips_ball import (
     CONJUGATE,
     PROJECTION,
@@ -18,7 +18,6 @@ from holdfast.attacks.perceptual.lpips_ball import (
     LpipsBall,
     PassCounts,
 )
-from holdfast.attacks.perceptual.lpips_networks import weights_words
 from holdfast.attacks.steps import Steepest
 from holdfast.core.errors import Misuse
 from holdfast.core.home import LPIPS_WEIGHTS

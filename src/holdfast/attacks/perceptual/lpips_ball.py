@@ -12,7 +12,7 @@ from torch import Tensor
 from holdfast.attacks.perceptual.lpips import Look, apart, features
 from holdfast.attacks.shapes import TINY, length, wide
 from holdfast.attacks.threat import Props, Scene, Threat
-from holdfast.attacks.threats.projections import boxed
+from holdfast.attacks.threats.balls import boxed
 from holdfast.core.noise import Noise
 from holdfast.core.types import Cost
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from holdfast.attacks.aimed import lead, targeted_dlr
 from holdfast.attacks.gradient import GradientAttack
@@ -111,15 +110,6 @@ GAO = "Gao et al. 2022, arXiv:2206.07576"
 LEAD = Goal(lead, 9, "the lead of another class over the label")
 
 
-class Size(NamedTuple):
-    """How many classes are aimed at, and for how long each."""
-
-    targets: int
-    steps: int
-
-
-SIZES = {"mm3": Size(3, 20), "mm5": Size(5, 20), "mm9": Size(9, 20), "mm-plus": Size(9, 100)}
-
 MM_DOC = """The minimum-margin attack on the {targets} likeliest other classes, {steps} steps each: {allowed}.
 
 Classes are ranked by the clean logits.
@@ -129,23 +119,25 @@ Differs from the published code: the projection is onto ball ∩ box exactly, st
 """
 
 
-def register_mm(name: str, norm: str) -> None:
-    """Registers `mmN-NORM`."""
-    size, ball = SIZES[name], NORMS[norm]
+def register_mm(name: str, norm: str, most: int, usual_steps: int) -> None:
+    """Registers `mmN-NORM`, which aims at so many classes for so many steps each."""
+    ball = NORMS[norm]
 
     def mm(
         *,
         radius: float = ball.usual_radius,
-        steps: int = size.steps,
-        targets: int = size.targets,
+        steps: int = usual_steps,
+        targets: int = most,
         restarts: int = 1,
     ) -> GradientAttack:
         return auto_pgd(ball, LEAD, radius, steps=steps, restarts=restarts, targets=targets)
 
-    mm.__doc__ = MM_DOC.format(targets=size.targets, steps=size.steps, allowed=ball.allowed)
+    mm.__doc__ = MM_DOC.format(targets=most, steps=usual_steps, allowed=ball.allowed)
     register("attack", f"{name}-{norm}", source=GAO, tags=("white box", norm))(mm)
 
 
-for mm_name in SIZES:
-    for mm_norm in ("linf", "l2"):
-        register_mm(mm_name, mm_norm)
+for mm_norm in ("linf", "l2"):
+    register_mm("mm3", mm_norm, 3, 20)
+    register_mm("mm5", mm_norm, 5, 20)
+    register_mm("mm9", mm_norm, 9, 20)
+    register_mm("mm-plus", mm_norm, 9, 100)

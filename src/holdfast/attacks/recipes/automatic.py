@@ -10,15 +10,15 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks.shapes import wide
-from holdfast.attacks.steps import Point, State
+from holdfast.attacks.steps import Point, State, Step
 from holdfast.attacks.threat import Scene, Threat
-from holdfast.attacks.threats.projections import sparse_ascent
+from holdfast.attacks.threats.balls import sparse_ascent
 
 CARRIED = 0.25  # share of the last move that is kept
 
 
 @dataclass(frozen=True, slots=True)
-class Automatic:
+class Automatic(Step):
     """The step of APGD (Croce & Hein 2020, arXiv:2003.01690, Algorithm 1), per sample.
 
     A step starts at twice the radius. At checkpoints, which come closer together, it is halved and the search goes back
@@ -26,7 +26,6 @@ class Automatic:
     step nor the best value changed.
     """
 
-    strays: ClassVar[bool] = False
     steps: int
     progress: float = 0.75
 
@@ -92,7 +91,7 @@ STAGES = ((3.0, 0.3), (2.0, 0.3), (1.0, 0.4))  # radius as a multiple, share of 
 
 
 @dataclass(frozen=True, slots=True)
-class Sparse:
+class Sparse(Step):
     """The step of APGD for l1 (Croce & Hein 2021, arXiv:2103.01208, Algorithm 1), per sample.
 
     A step spreads its length over the largest gradients. At checkpoints their number follows the number of entries that

@@ -67,7 +67,7 @@ class Cascade(Attack):
             result = stage.attack.attempt(
                 model, part, self._noise(noise.take(left), stage), own, width=width, first=begun
             )
-            _verify(model, part, result, width, everyone=self.union_name is not None)
+            confirm(model, part, result, width, everyone=self.union_name is not None)
             result.tallies[f"broken by {stage.ref}"] = int(result.broken.sum())
             if not stage.attack.cost.backwards:
                 result.tallies["tried without gradients"] = len(part)
@@ -99,7 +99,7 @@ def cascade_of(attacks: Sequence[str], radius: float | None = None, *, union_nam
     return Cascade(tuple(stages), math.nan if radius is None else radius, union_name)
 
 
-def _verify(model: Classifier, batch: Batch, result: AttackResult, width: int, *, everyone: bool) -> None:
+def confirm(model: Classifier, batch: Batch, result: AttackResult, width: int, *, everyone: bool = False) -> None:
     """Asks the model about the images that are called broken, or about all."""
     asked = torch.arange(len(batch), device=result.broken.device) if everyone else result.broken.nonzero().squeeze(1)
     with torch.no_grad():

@@ -14,7 +14,7 @@ from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.objectives import Objective
 from holdfast.attacks.recipes.hyperplane import dual_norm, onto_plane
 from holdfast.attacks.shapes import TINY, wide
-from holdfast.attacks.steps import Point, State
+from holdfast.attacks.steps import Point, State, Step
 from holdfast.attacks.threat import Scene, Threat
 from holdfast.attacks.threats.balls import L1, L2, Ball, Linf
 from holdfast.core.errors import Misuse
@@ -26,7 +26,7 @@ SHORT = 0.02  # of the way to where that line should meet the boundary is left: 
 
 
 @dataclass(frozen=True, slots=True)
-class AlongBoundary:
+class AlongBoundary(Step):
     """The step of FAB (Croce & Hein 2020, arXiv:1907.02044, Algorithm 1), per sample.
 
     The boundary to the class that seems nearest is taken for a plane, and the point and the image are projected onto
@@ -128,12 +128,7 @@ def register_fab(threat: Ball) -> None:
             got = f"{step.bias}, {step.back} and {step.overshoot}"
             raise Misuse(f"bias and back are shares and overshoot is 1 or more, got {got}")
         return GradientAttack(
-            threat,
-            objective,
-            step,
-            step.steps,
-            restarts,
-            targets,
+            *(threat, objective, step, step.steps, restarts, targets),
             start="around",
             keep="smallest",
             outset=OUTSET[threat.name],

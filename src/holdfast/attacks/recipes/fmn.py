@@ -13,7 +13,7 @@ from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.objectives import margin
 from holdfast.attacks.recipes.hyperplane import dual_norm
 from holdfast.attacks.shapes import TINY, length, wide
-from holdfast.attacks.steps import Point, State
+from holdfast.attacks.steps import Point, State, Step
 from holdfast.attacks.threat import Scene, Threat
 from holdfast.attacks.threats.balls import L1, L2, Ball, Linf
 from holdfast.core.errors import Misuse
@@ -25,7 +25,7 @@ LAST_PACE = 0.001
 
 
 @dataclass(frozen=True, slots=True)
-class AdaptiveBall:
+class AdaptiveBall(Step):
     """The step of FMN (Pintor et al. 2021, arXiv:2102.12827, Algorithm 1), per sample.
 
     Until a sample is broken its ball reaches a share `pace` beyond where the boundary seems to lie; then it shrinks by

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from torch import Tensor
+
 from holdfast.attacks.gradient import GradientAttack
-from holdfast.attacks.objectives import capped_margin, cross_entropy
+from holdfast.attacks.objectives import cross_entropy, margin
 from holdfast.attacks.steps import Steepest
 from holdfast.attacks.threats.balls import NORMS, Linf
 from holdfast.core.registry import register
@@ -15,6 +17,11 @@ TAORI = "Taori et al. 2020, arXiv:2007.00644"
 def fgsm(*, radius: float = 8 / 255) -> GradientAttack:
     """The fast gradient sign method: one sign step of the whole radius, from the image itself."""
     return GradientAttack(Linf(), cross_entropy, Steepest(1.0), 1, start="identity", radius=radius)
+
+
+def capped_margin(logits: Tensor, labels: Tensor, targets: Tensor) -> Tensor:
+    """The margin up to zero: no gain from being more wrong than wrong (arXiv:1706.06083, "CW")."""
+    return margin(logits, labels, targets).clamp_max(0.0)
 
 
 @register(

@@ -10,9 +10,10 @@ from torch import Tensor
 
 from holdfast.attacks.attack import Attack
 from holdfast.attacks.gradient import GradientAttack
+from holdfast.attacks.recipes.cascade import confirm
 from holdfast.attacks.recipes.level_search import LevelResult, LevelSearch, depth, next_attacks
-from holdfast.attacks.shapes import parts_of, wide
-from holdfast.attacks.success import is_within, is_wrong
+from holdfast.attacks.shapes import wide
+from holdfast.attacks.success import is_within
 from holdfast.core.errors import Misuse
 from holdfast.core.noise import Noise
 from holdfast.core.registry import register, registry
@@ -85,18 +86,11 @@ class _Probes:
         self.how, self.model, self.batch, self.noise, self.width = how, model, batch, noise, width
         device = batch.images.device
         self.grid = torch.tensor([0.0, *how.radii, math.inf], device=device)
-        clean = torch.zeros(len(batch), dtype=torch.bool, device=device)
-        for part in self._parts():
-            clean[part] = self._wrong(batch.images[part], batch.labels[part])
         count = torch.zeros(len(batch), dtype=torch.int64, device=device)
-        self.high = torch.where(clean, 0, len(how.radii) + 1)
-        self.whole = AttackResult(
-            batch.images.clone(),
-            size=torch.zeros(len(batch), device=device),
-            broken=clean.clone(),
-            forwards=count + 1,
-            backwards=count.clone(),
-        )
+        images, size = batch.images.clone(), torch.zeros(len(batch), device=device)
+        self.whole = AttackResult(images, size=size, broken=count.bool(), forwards=count, backwards=count.clone())
+        confirm(model, batch, self.whole, width, everyone=True)
+        self.high = torch.where(self.whole.broken, 0, len(how.radii) + 1)
         self.last: Tensor | None = None
         self.reached = torch.ones(len(batch), device=device)
 
@@ -104,8 +98,10 @@ class _Probes:
         """Each sample's own search, and where a batch has room, attacks that it may ask for later."""
         right = (self.high > 0).nonzero().squeeze(1)
         searches = {sample: LevelSearch(len(self.how.radii) + 1) for sample in right.tolist()}
-        filled, ahead = 0 if self.how.warm else self._filled(), 0
-        while attacks := next_attacks(searches, filled):
+        filled, ahead = self.how.filled, 0
+        if filled is None:
+            filled = self.width // GPU_SHARE if self.grid.is_cuda else 0
+        while attacks := next_attacks(searches, 0 if self.how.warm else filled):
             rows, level = torch.tensor(attacks, device=self.grid.device).unbind(dim=1)
             result = self._attacked(rows, level)
             ahead += len(attacks) - len({sample for sample, _ in attacks})
@@ -118,11 +114,6 @@ class _Probes:
             self.whole.tallies["attacks made ahead"] = ahead
         self.high[right] = torch.tensor([search.high for search in searches.values()]).to(self.high)
         return self._finished()
-
-    def _filled(self) -> int:
-        if self.how.filled is not None:
-            return self.how.filled
-        return self.width // GPU_SHARE if self.grid.is_cuda else 0
 
     def _follow(self, searches: dict[int, LevelSearch]) -> None:
         """Goes on with every search as far as its attacks have been made, and keeps what it came upon last."""
@@ -176,10 +167,7 @@ class _Probes:
         result = how.attack.attempt(
             self.model, part, self.noise.take(rows), self.grid[level], width=self.width, first=begun
         )
-        claimed = result.broken.nonzero().squeeze(1)
-        for some in parts_of(claimed, self.width):
-            result.broken[some] = self._wrong(result.images[some], part.labels[some])
-        result.forwards[claimed] += 1
+        confirm(self.model, part, result, self.width)
         whole.forwards.index_add_(0, rows, result.forwards)  # a sample may be there at several levels
         whole.backwards.index_add_(0, rows, result.backwards)
         whole.facts |= result.facts
@@ -211,13 +199,6 @@ class _Probes:
         self.whole.radius = self.grid[self.high]
         self.whole.broken = self.high <= len(self.how.radii)
         return self.whole
-
-    def _parts(self) -> list[slice]:
-        return [slice(i, i + self.width) for i in range(0, len(self.batch), self.width)]
-
-    def _wrong(self, images: Tensor, labels: Tensor) -> Tensor:
-        with torch.no_grad():
-            return is_wrong(self.model(images), labels)
 
 
 @register("attack", "sweep", version=2, tags=("combination",))

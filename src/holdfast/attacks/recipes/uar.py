@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -54,18 +53,14 @@ def share_of(steps: int, share: float | None) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class StepsInRadii:
+class StepsInRadii(Step):
     """Sign steps of `share` · radius times the half range of the variable, which is the radius here.
 
     The published fog, snow and Gabor noise have variables of range 1 or 2 whatever the radius, and move them by a share
     of the radius in its own units: wibbles of fog jump from end to end, flakes hardly move.
     """
 
-    strays: ClassVar[bool] = False
     share: float
-
-    def fresh(self, threat: Threat, scene: Scene, variable: Tensor) -> State:  # noqa: ARG002
-        return {}
 
     def advance(self, point: Point, state: State) -> Tensor:  # noqa: ARG002
         direction = point.ascent(point.variable, point.gradient)
@@ -73,13 +68,12 @@ class StepsInRadii:
 
 
 @dataclass(frozen=True, slots=True)
-class FarFirstPass:
+class FarFirstPass(Step):
     """Another step, whose first gradient is taken at the start times the radius, as in the published JPEG attacks.
 
     The variable that starts is that multiple; the first step goes from the start itself.
     """
 
-    strays: ClassVar[bool] = False
     step: Step
 
     def fresh(self, threat: Threat, scene: Scene, variable: Tensor) -> State:

@@ -10,10 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from holdfast.attacks.gradient import GradientAttack
-from holdfast.attacks.recipes.adam import adam_on_margin
+from holdfast.attacks.recipes.adam import Smoothness, adam_on_margin
 from holdfast.attacks.threat import Scene
 from holdfast.attacks.threats.latent import Latent
-from holdfast.attacks.threats.smooth import Smoothness
 from holdfast.core.registry import register
 
 
@@ -42,8 +41,7 @@ def pixel_centres(images: Tensor) -> Tensor:
     height, width = images.shape[2:]
     rows = torch.arange(height, dtype=images.dtype, device=images.device)
     columns = torch.arange(width, dtype=images.dtype, device=images.device)
-    down, across = torch.meshgrid(rows, columns, indexing="ij")
-    return torch.stack([across, down])
+    return torch.stack(torch.meshgrid(columns, rows, indexing="xy"))
 
 
 def sampled(images: Tensor, at: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from holdfast.attacks.threat import Scene
 from holdfast.attacks.threats.latent import Latent
 from holdfast.core.registry import register
 from holdfast.corruptions.plasma import plasma, side_for, stretched
+from holdfast.corruptions.zoom_blur import trimmed
 
 MARGIN = 16  # pixels of the plasma on every side that are not used
 DECAY = 2.0
@@ -42,9 +43,7 @@ class FogThreat(Latent):
 
     def render(self, scene: Scene, variable: Tensor) -> Tensor:
         images = scene.images
-        (height, width), side = images.shape[2:], variable.shape[-1]
-        top, left = (side - height) // 2, (side - width) // 2
-        clouds = self._clouds(scene, variable)[:, None, top : top + height, left : left + width]
+        clouds = trimmed(self._clouds(scene, variable)[:, None], *images.shape[2:])
         reach = wide(scene.radius / LEVELS, images)
         peak = images.amax(dim=(2, 3), keepdim=True)
         return (images + reach * clouds) / (peak + reach).clamp_min(TINY)
@@ -74,9 +73,8 @@ def _end(highest: Tensor, peak: float) -> Tensor:
 @functools.cache
 def _peak(side: int, height: int, width: int) -> float:
     """The highest that published wibbles make a cloud over the image: with every wibble at its end."""
-    top, left = (side - height) // 2, (side - width) // 2
     clouds = plasma(torch.ones(1, side, side), decay=DECAY, away=2)
-    return float(clouds[:, top : top + height, left : left + width].amax())
+    return float(trimmed(clouds[:, None], height, width).amax())
 
 
 @register("attack", "fog-attack", version=2, source=KANG, tags=("white box", "fog"), later=("published",))

@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from holdfast.attacks.gradient import GradientAttack
-from holdfast.attacks.recipes.frank_wolfe import FrankWolfe
 from holdfast.attacks.recipes.uar import (
     COLOUR,
     KANG,
@@ -23,9 +22,9 @@ from holdfast.attacks.recipes.uar import (
     unforeseen,
 )
 from holdfast.attacks.shapes import wide
-from holdfast.attacks.steps import Steepest
+from holdfast.attacks.steps import Point, State, Steepest, Step
 from holdfast.attacks.threat import Props, Scene
-from holdfast.attacks.threats.balls import L1, L2, Linf
+from holdfast.attacks.threats.balls import L1, L2, Linf, farthest_in_l1
 from holdfast.attacks.threats.latent import Latent
 from holdfast.core.noise import Noise
 from holdfast.core.registry import register
@@ -105,15 +104,6 @@ class JpegThreat(Latent):
             return self.ball.nearest(variable, scene.radius, -far, far).clamp(-cap, cap)
         return self.ball.nearest(variable, scene.radius, -cap, cap)
 
-    def extreme(self, scene: Scene, gradient: Tensor) -> Tensor:
-        """The variable of the set that lies farthest along the gradient."""
-        cap = gradient.new_full((), self.cap)
-        return self.ball.farthest(gradient, scene.radius, -cap, cap)
-
-    def extreme_from(self, scene: Scene, variable: Tensor, gradient: Tensor) -> Tensor:
-        """The same where a coefficient's room ends `cap` from the variable, not from zero, as published."""
-        return self.ball.farthest(gradient, scene.radius, -self.cap - variable, self.cap - variable)
-
     def render(self, scene: Scene, variable: Tensor) -> Tensor:
         images, layout = scene.images, BlockLayout.of(scene.images)
         height, width = images.shape[2:]
@@ -128,6 +118,24 @@ class JpegThreat(Latent):
         fine = coarse.repeat_interleave(2, dim=2).repeat_interleave(2, dim=3)
         changed = _mixed(torch.cat((planes[:, :1] + luma, fine), dim=1), TO_RGB)
         return changed[:, :, :height, :width].clamp(0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class FrankWolfe(Step):
+    """Towards corners of the l1 ball, so no step size: after t steps the variable is the mean of t corners.
+
+    Each is the farthest point along the gradient where it was taken. The first step leaves the start behind (weight
+    1 / t, as Kang et al. 2019 use it; Frank & Wolfe 1956). Where a gradient is zero every corner is as good, and the
+    sample stays. A coefficient has room up to the cap from zero, or in the published code from where it stands.
+    """
+
+    def advance(self, point: Point, state: State) -> Tensor:  # noqa: ARG002
+        threat, here, gradient = point.threat, point.variable, point.gradient
+        assert isinstance(threat, JpegThreat), "corners are those of a ball cut by a cap"
+        middle = here if threat.published else torch.zeros_like(here)
+        corner = farthest_in_l1(gradient, point.scene.radius, -threat.cap - middle, threat.cap - middle)
+        leads = gradient.flatten(1).abs().amax(dim=1) > 0
+        return here.lerp(corner, wide(torch.where(leads, 1.0 / (point.taken + 1.0), 0.0), here))
 
 
 def _pixels(coefficients: Tensor, table: tuple[tuple[int, ...], ...]) -> Tensor:
@@ -198,7 +206,7 @@ register_jpeg(
 
 
 def jpeg_l1(*, radius: float = 10.0, steps: int = 20, restarts: int = 1, published: bool = False) -> GradientAttack:
-    step = FarFirstPass(FrankWolfe(from_here=True)) if published else FrankWolfe()
+    step = FarFirstPass(FrankWolfe()) if published else FrankWolfe()
     threat = JpegThreat(L1(), CAP, published=published)
     return unforeseen(threat, radius, steps, restarts, step=step, published=published)
 

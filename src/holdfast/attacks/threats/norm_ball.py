@@ -18,7 +18,7 @@ from holdfast.core.noise import Noise
 class Ball(Threat):
     """What the norms share: the variable is the perturbation, and the box keeps the images valid.
 
-    `nearest`, `spread`, `steepest` and `farthest` are the norm's geometry in any box around zero, for any variable.
+    `nearest`, `spread` and `steepest` are the norm's geometry in any box around zero, for any variable.
     """
 
     name: ClassVar[str]
@@ -43,10 +43,6 @@ class Ball(Threat):
     def ascent(self, scene: Scene, variable: Tensor, gradient: Tensor) -> Tensor:  # noqa: ARG002
         return self.steepest(gradient)
 
-    def extreme(self, scene: Scene, gradient: Tensor) -> Tensor:
-        """The variable of the set that lies farthest along the gradient."""
-        return self.farthest(gradient, scene.radius, -scene.images, 1.0 - scene.images)
-
     def norm(self, change: Tensor) -> Tensor:
         raise NotImplementedError
 
@@ -60,10 +56,6 @@ class Ball(Threat):
 
     def steepest(self, gradient: Tensor) -> Tensor:
         """The direction of length one along which the objective rises fastest."""
-        raise NotImplementedError
-
-    def farthest(self, gradient: Tensor, radius: Tensor, low: Tensor, high: Tensor) -> Tensor:
-        """The point of ball ∩ box that lies farthest along the gradient."""
         raise NotImplementedError
 
 
@@ -90,6 +82,3 @@ class Linf(Ball):
 
     def steepest(self, gradient: Tensor) -> Tensor:
         return gradient.sign()
-
-    def farthest(self, gradient: Tensor, radius: Tensor, low: Tensor, high: Tensor) -> Tensor:
-        return self.nearest(gradient.sign() * wide(radius, gradient), radius, low, high)

@@ -11,10 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from holdfast.attacks.gradient import GradientAttack
-from holdfast.attacks.recipes.adam import adam_on_margin
+from holdfast.attacks.recipes.adam import Smoothness, adam_on_margin
 from holdfast.attacks.threat import Props, Scene
 from holdfast.attacks.threats.latent import Latent
-from holdfast.attacks.threats.smooth import Smoothness
 from holdfast.attacks.threats.whole_image import needs_colour
 from holdfast.core.noise import Noise
 from holdfast.core.registry import register

@@ -20,7 +20,7 @@ from holdfast.attacks.recipes.uar import (
     unforeseen,
 )
 from holdfast.attacks.shapes import TINY, wide
-from holdfast.attacks.steps import Point, State
+from holdfast.attacks.steps import Point, State, Step
 from holdfast.attacks.threat import Props, Scene, Threat
 from holdfast.attacks.threats.balls import L1
 from holdfast.attacks.threats.latent import Latent
@@ -111,13 +111,12 @@ class SnowThreat(Latent):
 
 
 @dataclass(frozen=True, slots=True)
-class FlakeSteps:
+class FlakeSteps(Step):
     """Sign steps of `share` · radius times the range of a flake, as published: flakes are dimmed one step late.
 
     A gradient is taken where a step ended, and so does the last image end; the next step starts from the dimmed flakes.
     """
 
-    strays: ClassVar[bool] = False
     share: float
 
     def fresh(self, threat: Threat, scene: Scene, variable: Tensor) -> State:  # noqa: ARG002

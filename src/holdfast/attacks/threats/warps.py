@@ -12,22 +12,14 @@ from holdfast.attacks.threats.whole_image import WholeImage, register_whole_imag
 FLAT = 1e-6  # what is nearer to the horizon than this is nowhere
 
 
-def affinely(images: Tensor, change: Tensor) -> Tensor:
-    """Images under the identity plus a change of six numbers: the upper two rows of the matrix."""
-    return warped(images, F.pad(change, (0, 3)).view(-1, 3, 3))
-
-
-def projectively(images: Tensor, change: Tensor) -> Tensor:
-    """Images under the identity plus a change of eight numbers: all of the matrix but its last entry."""
-    return warped(images, F.pad(change, (0, 1)).view(-1, 3, 3))
-
-
 def warped(images: Tensor, change: Tensor) -> Tensor:
     """Images moved by the matrix identity + change, in pixels from the centre of the first; outside lies black.
 
-    A place p of the result shows the place M⁻¹p of the image. The adjugate serves as the inverse: both give the same
+    The change is of the matrix's first entries, row by row: of six for an affine map, of eight for any perspective. A
+    place p of the result shows the place M⁻¹p of the image. The adjugate serves as the inverse: both give the same
     place, since a common factor of homogeneous coordinates has no meaning.
     """
+    change = F.pad(change, (0, 9 - change.shape[1])).view(-1, 3, 3)
     first, second, third = (change + torch.eye(3, dtype=change.dtype, device=change.device)).unbind(dim=1)
     columns = (torch.linalg.cross(second, third), torch.linalg.cross(third, first), torch.linalg.cross(first, second))
     back = torch.stack(columns, dim=2)[:, :, :, None, None]
@@ -41,17 +33,15 @@ PIXELS = "The matrix acts on pixels counted from the first, as in the source, wh
 
 register_whole_image(
     "affine",
-    WholeImage(name="affine", numbers=6, renderer=affinely),
+    WholeImage(name="affine", numbers=6, renderer=warped, starts_above=True),
     0.05,
     summary="Warps the image by an affine map whose six numbers may each move by `radius`.",
     units=PIXELS,
-    published_start_above=True,
 )
 register_whole_image(
     "perspective",
-    WholeImage(name="perspective", numbers=8, renderer=projectively),
+    WholeImage(name="perspective", numbers=8, renderer=warped, starts_above=True),
     0.001,
     summary="Tilts the image by a perspective map whose eight numbers may each move by `radius`.",
     units=PIXELS,
-    published_start_above=True,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -36,16 +37,13 @@ class WholeImage(Latent):
     needs red, green and blue.
     """
 
+    is_low_dimensional: ClassVar[bool] = True
     name: str
     numbers: int
     renderer: Callable[[Tensor, Tensor], Tensor]
     grows: bool = False
     starts_above: bool = False
     colour: bool = False
-
-    @property
-    def is_low_dimensional(self) -> bool:
-        return True
 
     def props(self, images: Tensor, noise: Noise, draw: Tensor) -> Props:  # noqa: ARG002
         if self.colour:
@@ -67,23 +65,24 @@ class WholeImage(Latent):
         return self.renderer(scene.images, variable)
 
 
-def register_whole_image(
-    name: str, threat: WholeImage, default: float, *, summary: str, units: str, published_start_above: bool = False
-) -> None:
-    """Registers the attack that changes these numbers, with a radius from the middle of the published grid."""
+def register_whole_image(name: str, threat: WholeImage, default: float, *, summary: str, units: str) -> None:
+    """Registers the attack that changes these numbers, with a radius from the middle of the published grid.
+
+    A threat that starts above zero does so as published alone.
+    """
 
     def whole_image(
         *, radius: float = default, steps: int = 20, restarts: int = 1, published: bool = False
     ) -> GradientAttack:
-        step = Steepest(2.0 / max(steps - 2, 1))
+        how, step = replace(threat, starts_above=published and threat.starts_above), Steepest(2.0 / max(steps - 2, 1))
         return GradientAttack(
-            *(replace(threat, starts_above=published and published_start_above), cross_entropy, step, steps, restarts),
+            *(how, cross_entropy, step, steps, restarts),
             keep="last" if published else "strongest",
             stop_when_broken=not published,
             radius=radius,
         )
 
-    start = "the random start lies on both sides of the identity, not on one; " if published_start_above else ""
+    start = "the random start lies on both sides of the identity, not on one; " if threat.starts_above else ""
     whole_image.__doc__ = DOC.format(summary=summary, units=units, start=start)
     tags = ("white box", threat.name, "colour") if threat.colour else ("white box", threat.name)
     register("attack", name, source=DAI, tags=tags, later=("published",))(whole_image)
