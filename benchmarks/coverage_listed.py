@@ -62,6 +62,7 @@ LISTED: dict[str, str] = {
     "metrics.stability.conditioned_stability": "none: the largest of many slopes, each divided by a small difference",
     "boards.ranking.rank_interval": COMPOSED + "the ranks that the interval of the score allows",
     "metrics.compare.unpaired": UNPAIRED,
+    "metrics.difference_tests.printed_difference": UNPAIRED,
     "trends.agreement_line.predict_accuracy": "`predict`",
     "trends.bands.band": "band about a line",
     "trends.bands.effective_robustness_scores": "effective robustness against a fitted line",
