@@ -8,7 +8,7 @@ used again only where the answers now are those of then, up to what another devi
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -108,10 +108,12 @@ def matching_behaviour(probe: Probe, known: Iterable[KnownBehaviour], second: Pr
     return next((one.name for one in known if fits(one)), None)
 
 
-def behaviour_name(probe: Probe, second: Probe = ()) -> str:
-    """A name for a behaviour that nobody has met."""
+def behaviour_name(probe: Probe, second: Probe = (), taken: Collection[str] = ()) -> str:
+    """A name for a behaviour that nobody has met: by its logits, and where another has that name, by more."""
     logits = [f"{value:.3g}" for value in probe[1:]]
-    return digest(logits + gradient_words(second, len(probe) // (PROJECTIONS + 1)))[:12]
+    gradients = gradient_words(second, len(probe) // (PROJECTIONS + 1))
+    names = (digest(words)[:12] for words in (logits, logits + gradients, [repr(probe), repr(second)]))
+    return next(name for name in names if name not in taken)
 
 
 def known_behaviours(

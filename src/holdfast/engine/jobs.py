@@ -289,7 +289,7 @@ class ModelLoader:
                     f"`{run.model}` answers otherwise than when its rows on `{run.scenario.dataset}` were made: "
                     "it is measured as another run, and those rows stay"
                 )
-            self.behaviours[key] = name or behaviour_name(probe, second), probe, second
+            self.behaviours[key] = name or behaviour_name(probe, second, {one.name for one in known}), probe, second
         name, probe, second = self.behaviours[key]
         return replace(run, behaviour=name), probe, second
 

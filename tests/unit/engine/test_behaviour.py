@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.core.labels import merged
-from holdfast.engine.behaviour import alike, behaviour_probe, known_behaviours
+from holdfast.engine.behaviour import alike, behaviour_name, behaviour_probe, known_behaviours
 from holdfast.engine.evaluate import Outcome, evaluate
 from holdfast.engine.second_probe import gradient_words, second_alike, second_probe
 from holdfast.engine.watch import Watcher
@@ -323,3 +323,13 @@ def test_a_second_probe_is_the_same_however_it_is_computed(name: str, threads: i
     assert gradient_words(whole, 40) == gradient_words(noisy, 40)
     assert second_alike(whole, (), 2e-4, images=40), "rows from before have none"
     assert not second_alike(whole, whole[:-3], 2e-4, images=40)
+
+
+def test_a_behaviour_is_named_by_its_logits_until_another_has_that_name() -> None:
+    probe, other = (1e-4, *np.linspace(-3, 3, 18)), (1e-4, *(np.linspace(-3, 3, 18) * (1 + 1e-9)))
+    second = tuple(np.linspace(-1, 1, 12))
+    name = behaviour_name(probe, second)
+    assert name == behaviour_name(probe), "keys from before gradients were kept stay"
+    fuller = behaviour_name(probe, second, {name})
+    assert fuller != name
+    assert behaviour_name(other, second, {name, fuller}) not in {name, fuller}
