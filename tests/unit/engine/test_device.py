@@ -88,6 +88,12 @@ def test_full_precision_holds_against_the_newer_settings(path: str) -> None:
             assert not {"tf32", "bf16"} & set(values())
             assert not torch.backends.cudnn.allow_tf32
             assert torch.get_float32_matmul_precision() == "highest"
+            inside = values()
+            for _ in range(2):  # as scoring in two steps does for every batch
+                with device.tf32():
+                    assert torch.backends.cudnn.allow_tf32
+                    assert torch.get_float32_matmul_precision() == "high"
+                assert values() == inside
         assert values() == before
     finally:
         for setting, value in zip(settings, kept, strict=True):
