@@ -118,6 +118,8 @@ def _built(thing: Any, factory: str) -> Any:
         )
     try:
         return thing()
+    except HoldfastError as error:
+        raise HoldfastError(f"`{factory}`: {error.problem}", hint=error.hint) from error
     except (Exception, SystemExit) as error:
         raise HoldfastError(
             f"`{factory}` raised {type(error).__name__}: {error}", hint="it is called without arguments"

@@ -14,7 +14,7 @@ CODE = """
 import torch
 from torch import nn
 from holdfast.core.types import ModelCard
-from holdfast.models import TorchClassifier
+from holdfast.models import TorchClassifier, wrap
 
 def flat(classes=3):
     torch.manual_seed(0)
@@ -26,6 +26,8 @@ def carded():
 def picky(size): ...
 
 def wordy(): return "a network"
+
+def wrapping(): return wrap(len, name="mine")
 
 live = flat(6)
 number = 7
@@ -93,3 +95,10 @@ def test_failures_name_their_cause(text: str, problem: str) -> None:
     with pytest.raises(HoldfastError) as caught:
         load(text)
     assert problem in caught.value.problem
+
+
+def test_what_holdfast_says_inside_a_factory_keeps_its_hint() -> None:
+    with pytest.raises(HoldfastError) as caught:
+        load("python:my_nets:wrapping")
+    assert caught.value.problem == "`my_nets:wrapping`: a model is a torch module, got builtin_function_or_method"
+    assert caught.value.hint == "put the function into an nn.Module"
