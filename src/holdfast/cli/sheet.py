@@ -19,6 +19,7 @@ from holdfast.core.suites import load_suite, suites
 from holdfast.core.types import Batch, Changed, Classifier
 from holdfast.core.values import split
 from holdfast.datasets import load
+from holdfast.engine.jobs import ModelLoader, as_holdfast_error
 from holdfast.engine.on_arrays import attack
 from holdfast.models.classifier import load as load_model
 
@@ -116,7 +117,7 @@ def attack_sheet(
         raise Misuse(f"`--images` must be at least 1, got {images}")
     if not texts:
         raise Misuse("there is no sweep to draw", hint="such as sweep:attack=(pgd-linf),radii=[2/255,8/255]")
-    classifier = load_model(model)
+    classifier = ModelLoader(torch.device("cpu"), None).answering(load_model(model), load(dataset))
     batch = _right(_samples(dataset, SEARCHED), classifier, images, f"`{model}` on `{dataset}`")
     rows: list[ImageRow] = []
     for name, text in texts.items():
@@ -185,8 +186,11 @@ def _sweep(text: str) -> tuple[str, list[float]]:
 
 def _right(batch: Batch, classifier: Classifier, images: int, where: str) -> Batch:
     """The first images that the classifier has right."""
-    with torch.no_grad():
-        right = (classifier(batch.images).argmax(1) == batch.labels).nonzero().flatten()[:images]
+    try:
+        with torch.no_grad():
+            right = (classifier(batch.images).argmax(1) == batch.labels).nonzero().flatten()[:images]
+    except (Exception, SystemExit) as error:
+        raise as_holdfast_error(error) from error
     if len(right) < images:
         raise Misuse(f"{where} is right on {len(right)} of the first {len(batch)} images, and {images} are asked for")
     return Batch(batch.images[right], batch.labels[right], tuple(batch.ids[i] for i in right.tolist()))

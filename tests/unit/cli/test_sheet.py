@@ -23,7 +23,7 @@ from holdfast.cli.sheet import (
     severities,
     sweeps_of,
 )
-from holdfast.core.errors import Misuse
+from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.datasets import load
 
 ROOT = Path(__file__).parents[3]
@@ -142,3 +142,8 @@ def test_a_dataset_is_shown_with_each_class_in_turn() -> None:
     assert sheet.width > sheet.height
     assert _in_turn([0, 0, 0, 1, 1, 2], 4) == [0, 3, 5, 1]
     assert dataset_sheet("fashion-mnist-2k", images=1).size[0] < sheet.width
+
+
+def test_a_sheet_of_attacks_refuses_a_model_that_cannot_see_the_images() -> None:
+    with pytest.raises(HoldfastError, match="takes 1 channels, the images of `scenes` have 3"):
+        attack_sheet({"linf": strong_sweep("8/255")}, model="fashion-standard", dataset="scenes:n=4,size=28")
