@@ -15,7 +15,7 @@ from typing import Any
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, Misuse
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 TEMPORARY = ".tmp"
@@ -68,7 +68,15 @@ class Files:
     def __init__(self, root: str) -> None:
         self.url = root
         self.fs: Any
-        self.fs, self.root = fsspec.core.url_to_fs(root)
+        try:
+            self.fs, self.root = fsspec.core.url_to_fs(root)
+        except ImportError as error:
+            raise HoldfastError(
+                f"`{root}` is on a filesystem that needs a package: {error}", hint="install it beside holdfast"
+            ) from error
+        except (ValueError, TypeError) as error:
+            problem = f"`{root}` is neither a folder nor a place on a filesystem that fsspec knows: {error}"
+            raise Misuse(problem, hint="a folder, or such as s3://bucket/rows") from error
         self.is_local = isinstance(self.fs, LocalFileSystem)
 
     def path(self, name: str) -> str:

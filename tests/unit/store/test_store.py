@@ -14,7 +14,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from holdfast.core.errors import HoldfastError, HoldfastWarning
+from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse
 from holdfast.store import Footer, Rows, Store
 from holdfast.store import files as files_module
 from holdfast.store.files import NoRoom
@@ -325,3 +325,18 @@ def test_sql_finds_what_a_radius_breaks_when_both_sides_are_float(
     assert store.sql(query).fetchall() == [("s0",), ("s2",)]
     frame = store.pandas()
     assert frame[frame["radius"] <= np.float32(value)]["id"].tolist() == ["s0", "s2"]
+
+
+@pytest.mark.parametrize("place", ["nowhere://x", "python::", "github://a"])
+def test_a_place_on_no_filesystem_is_misuse(place: str) -> None:
+    with pytest.raises(Misuse, match="neither a folder nor a place on a filesystem"):
+        Store(place)
+
+
+def test_a_filesystem_without_its_package_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacking(_: str) -> None:
+        raise ImportError("Install s3fs to access S3")
+
+    monkeypatch.setattr(files_module.fsspec.core, "url_to_fs", lacking)
+    with pytest.raises(HoldfastError, match="`s3://bucket/rows` is on a filesystem that needs a package: Install s3fs"):
+        Store("s3://bucket/rows")
