@@ -81,15 +81,16 @@ class InFours:
 
 
 def test_rows_that_pad_a_batch_are_copies_that_count_nowhere() -> None:
-    padding = InFours(pixels())
-    made = fixed()(ExactModel(pixels(), padding), BATCH, Noise.of(0, BATCH.ids), width=4)
+    in_fours = pixels()
+    in_fours.exact = padding = InFours(pixels())
+    made = fixed()(in_fours, BATCH, Noise.of(0, BATCH.ids), width=4)
     plain = fixed()(pixels(), BATCH, Noise.of(0, BATCH.ids), width=4)
     assert set(padding.asked) == {4}
     assert torch.equal(made.images, plain.images)
     assert made.forwards.tolist() == plain.forwards.tolist() == [4, 4, 10]
     assert made.tallies == plain.tallies
 
-    model = AskedModel(ExactModel(pixels(), padding), fixed())
+    model = AskedModel(ExactModel(in_fours), fixed())
     active = ActiveSet(model, BATCH, Noise.of(0, BATCH.ids), torch.full((3,), 0.2), 4, None, 1)
     index = torch.arange(3)
     scene = active.scene(index, torch.zeros_like(index))

@@ -18,7 +18,7 @@ from holdfast.attacks.replay import Replays, replays_of
 from holdfast.attacks.shapes import parts_of
 from holdfast.attacks.success import is_near, is_wrong, may_be_wrong
 from holdfast.attacks.threat import Scene
-from holdfast.core.types import Batch, BatchLengths, Classifier, ExactVersion, fast_version_of
+from holdfast.core.types import Batch, BatchLengths, Classifier, exact_version_of, fast_version_of
 
 if TYPE_CHECKING:
     from holdfast.attacks.active_set import Samples
@@ -31,13 +31,12 @@ CLOSE = 3.0  # errors of a fast version, each twice the largest seen: over the s
 class ExactModel:
     """A `model` without its fast version; `exact` knows good batch lengths, where there is one."""
 
-    def __init__(self, model: Classifier, exact: ExactVersion | None) -> None:
+    def __init__(self, model: Classifier) -> None:
         self.model: Classifier = model.model if isinstance(model, ExactModel) else model
-        self.card, self.exact = model.card, exact or model
-        self.lengths = None if exact is None else exact.lengths
+        self.card, self.exact = model.card, exact_version_of(model)
 
     def __call__(self, images: Tensor) -> Tensor:
-        return self.exact(images)
+        return self.model(images) if self.exact is None else self.exact(images)
 
 
 def kind_of(attack: GradientAttack | RandomSearch) -> Hashable:
@@ -56,18 +55,19 @@ class AskedModel:
         fast = fast_version_of(model)
         self.model, self.attack = model, attack
         self.fast = fast if fast is not None and attack.stop_when_broken and kind_of(attack) not in fast.weak else None
-        self.exact: Callable[[Tensor], Tensor] = model
-        self.lengths: BatchLengths | None = model.lengths if isinstance(model, ExactModel) else None
+        exact = exact_version_of(model)
+        self.exact: Callable[[Tensor], Tensor] = exact or model
+        self.lengths: BatchLengths | None = None if exact is None else exact.lengths
         if self.fast is not None:
-            self.exact, self.lengths = self.fast.exact or model, self.fast.lengths
+            self.lengths = self.fast.lengths
             self.fast.several = attack.objective in SEVERAL
 
     def __call__(self, images: Tensor) -> Tensor:
-        return self.model(images) if self.fast is None else self.fast(images)
+        return self.exact(images) if self.fast is None else self.fast(images)
 
     def without_fast(self) -> AskedModel:
         """The same model, asked itself throughout."""
-        return AskedModel(ExactModel(self.model, None if self.fast is None else self.fast.exact), self.attack)
+        return AskedModel(ExactModel(self.model), self.attack)
 
     @property
     def replays(self) -> Replays | None:

@@ -168,14 +168,12 @@ class FastVersion(Protocol):
     """A quicker version of a model in lower precision: for gradients and a first opinion, never for scores.
 
     `error`: by how much the lead of one class over another may be off. `weak`: the parts of attacks that it was found
-    too weak for. `exact`: the model itself; None where it has no preferred batch lengths. `records`: whether a loop may
-    record its steps as CUDA graphs, which it keeps in `replays`. `several`: whether the loop takes more than one
-    gradient of a pass.
+    too weak for. `records`: whether a loop may record its steps as CUDA graphs, which it keeps in `replays`. `several`:
+    whether the loop takes more than one gradient of a pass.
     """
 
     error: float = 0.0
     weak: frozenset[Hashable] = frozenset()
-    exact: ExactVersion | None = None
     lengths: BatchLengths | None = None
     records: bool = False
     replays: object = None
@@ -192,6 +190,12 @@ def fast_version_of(model: Classifier) -> FastVersion | None:
     """The fast version of a classifier that may have one, as `fast`."""
     fast: FastVersion | None = getattr(model, "fast", None)
     return fast
+
+
+def exact_version_of(model: Classifier) -> ExactVersion | None:
+    """The classifier itself in few batch lengths, as `exact`; None where any length is as good."""
+    exact: ExactVersion | None = getattr(model, "exact", None)
+    return exact
 
 
 def drop_recordings(model: Classifier) -> None:

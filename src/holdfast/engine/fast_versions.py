@@ -159,12 +159,12 @@ class FastVersions:
         key = (_model_key(job), job.run.data, ref.key)
         known, whole = self.references.get(key, (None, False))
         if known is None or not (whole or first):
-            exact, parts = ExactModel(job.model, self._exact(job)), 1 if first else None
+            exact, parts = ExactModel(job.model), 1 if first else None
             known = references(exact, change, self._trial_batch(job), width, parts=parts, known=known)
             self.references[key] = known, not first
         return known
 
-    def _exact(self, job: Job) -> Padded:
+    def exact(self, job: Job) -> Padded:
         """The model itself, in few lengths."""
         key = _model_key(job)
         if key not in self.exact_models:
@@ -184,8 +184,6 @@ class FastVersions:
                 report(note)
             self.made = {known: made for known, made in self.made.items() if known[0] == key[0]}
             self.made[key] = fast, "" if fast is not None else f"float32: {notes[-1]}"
-            if fast is not None:
-                fast.exact = self._exact(job)
         return self.made[key]
 
     def _pace(self, job: Job, width: int) -> float:

@@ -294,11 +294,18 @@ class ModelLoader:
         return replace(run, behaviour=name), probe, second
 
     def make_fast(self, job: Job, speed: Speed, width: int, note: Callable[[str], None]) -> None:
-        """Gives the model of a job that follows gradients on a GPU its fast version, where it has one to trust."""
-        if isinstance(job.model, TorchClassifier):
-            job.model.fast = None
-            if self.device.type == "cuda" and any(change.cost.backwards for _, change in job.changes):
-                job.model.fast = self.fast.version(job, speed, width, self.ahead, note)
+        """On a GPU has a job's model asked in few batch lengths, and gives it its fast version for gradients.
+
+        There is a fast version only where it can be trusted.
+        """
+        if not isinstance(job.model, TorchClassifier):
+            return
+        job.model.fast = job.model.exact = None
+        if self.device.type != "cuda":
+            return
+        job.model.exact = self.fast.exact(job)
+        if any(change.cost.backwards for _, change in job.changes):
+            job.model.fast = self.fast.version(job, speed, width, self.ahead, note)
 
     def scorer(self, job: Job, speed: Speed) -> TwoStepScorer | None:
         """What scores the samples of a job without attacks in two steps, where it is long enough for that."""

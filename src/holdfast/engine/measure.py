@@ -13,7 +13,7 @@ from torch import Tensor
 from holdfast.core.errors import HoldfastError
 from holdfast.core.noise import Noise
 from holdfast.core.refs import Ref
-from holdfast.core.types import Batch, Change, Changed, Classifier, Dataset
+from holdfast.core.types import Batch, Change, Changed, Classifier, Dataset, exact_version_of
 from holdfast.engine.shards import ImagesKey, LogitCache, Shard, on_device, out_of_range
 from holdfast.engine.two_step import TwoStepScorer
 from holdfast.store.rows import Predictions
@@ -137,11 +137,11 @@ def _through_changes(setting: MeasureSettings, batch: Batch, width: int) -> Chan
 
 def final_logits(model: Classifier, images: Tensor, width: int) -> Tensor:
     """Logits in float32, `width` images at a time; an error where they are not what the card says."""
-    classes = model.card.classes
+    classes, asked = model.card.classes, exact_version_of(model) or model
     if not len(images):
         return images.new_empty((0, classes))
     with torch.no_grad():
-        logits = torch.cat([model(images[i : i + width]).to(torch.float32) for i in range(0, len(images), width)])
+        logits = torch.cat([asked(images[i : i + width]).to(torch.float32) for i in range(0, len(images), width)])
     if logits.shape != (len(images), classes):
         raise HoldfastError(
             f"`{model.card.name}` returned logits of shape {tuple(logits.shape)} for {len(images)} images, "

@@ -26,7 +26,7 @@ from holdfast.attacks.recipes.sweep import Sweep
 from holdfast.attacks.search import RandomSearch
 from holdfast.core.noise import Noise
 from holdfast.core.rounding import percent
-from holdfast.core.types import Batch, Classifier
+from holdfast.core.types import Batch, Classifier, exact_version_of
 from holdfast.models import TorchClassifier
 from holdfast.models.fast import FastModel
 
@@ -195,10 +195,10 @@ def tried(model: TorchClassifier, fast: FastModel, reference: References, width:
 
 
 def _tried(model: TorchClassifier, fast: FastModel, known: Reference, width: int) -> Trial | None:
-    before = model.fast
+    before, exact = model.fast, exact_version_of(model) or model
     try:
         model.fast = fast
-        quick = _gain(model, fast.exact or model, known.attack, known.radius, known.batch, known.start, width)
+        quick = _gain(model, exact, known.attack, known.radius, known.batch, known.start, width)
     finally:
         model.fast = before
     reached, n = float(known.gain.mean()), len(known.start)

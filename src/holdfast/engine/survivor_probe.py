@@ -23,7 +23,7 @@ from holdfast.attacks.success import is_wrong
 from holdfast.attacks.threats.balls import Ball
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
-from holdfast.core.types import Batch
+from holdfast.core.types import Batch, exact_version_of
 from holdfast.engine.device import is_out_of_memory
 from holdfast.engine.jobs import Job
 from holdfast.engine.measure import final_logits
@@ -115,6 +115,7 @@ class _Look:
     def __init__(self, job: Job, chosen: list[str], device: torch.device, width: int) -> None:
         before = replace(job, changes=job.changes[:-1], logits=None).measured(chosen, device, width)
         self.model, self.width = job.model, width
+        self.asked = exact_version_of(job.model) or job.model
         labels = torch.from_numpy(before.labels).to(device)
         self.batch = Batch(before.after, labels, tuple(chosen))
         self.noise = Noise.of(job.run.seed, chosen, device).scope("survivor probe")
@@ -142,9 +143,9 @@ class _Look:
             for _ in range(HALVINGS):
                 middle = (low + high) / 2
                 with torch.no_grad():
-                    wrong = is_wrong(self.model(images + wide(middle, way) * way), labels)
+                    wrong = is_wrong(self.asked(images + wide(middle, way) * way), labels)
                 low, high = torch.where(wrong, low, middle), torch.where(wrong, middle, high)
-            true += int(rises_as_gradients_say(self.model, images + wide(BEFORE * low, way) * way, labels).sum())
+            true += int(rises_as_gradients_say(self.asked, images + wide(BEFORE * low, way) * way, labels).sum())
             self.passes += len(part) * (HALVINGS + PASSES_TO_COMPARE)
         return {"probe: gradients compared": len(rows), "probe: gradients false": len(rows) - true}
 

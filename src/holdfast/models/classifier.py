@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.refs import Ref, printable_name
 from holdfast.core.registry import registry
-from holdfast.core.types import Classifier, FastVersion, ModelCard
+from holdfast.core.types import Classifier, ExactVersion, FastVersion, ModelCard
 
 MOST_LETTERS = 300  # of a module's name, which may be that of an experiment
 Numbers = None | tuple[float, ...]
@@ -28,12 +28,13 @@ class TorchClassifier(nn.Module):
     `was_training` remembers whether any part of the network was in training mode when it was wrapped. Making one
     changes nothing in the network. One that is `live` is somebody's own module: it answers in evaluation mode and is
     left as it was; `borrowed` puts it into that mode for a while. `fast`, where there is one, answers quicker in lower
-    precision: for gradients, never for scores.
+    precision: for gradients, never for scores. `exact`, where there is one, asks it in few batch lengths.
     """
 
     live = False
 
     fast: FastVersion | None = None
+    exact: ExactVersion | None = None
     label_map: str = ""  # digest of the map that its logits go through, where there is one
 
     def __init__(self, net: nn.Module, card: ModelCard) -> None:

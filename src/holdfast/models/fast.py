@@ -24,7 +24,7 @@ from holdfast.core.rounding import percent
 from holdfast.core.types import FastVersion
 from holdfast.models.classifier import TorchClassifier
 from holdfast.models.compiling import Compilation, Function, asked, in_half, in_one_line
-from holdfast.models.lengths import Lengths, Padded, is_capturing, padded
+from holdfast.models.lengths import Lengths, is_capturing, padded
 
 Speed = Literal["auto", "exact", "eager", "graph", "compile"]
 COMPILED_GAIN = (
@@ -71,7 +71,6 @@ class FastModel(FastVersion):
         self.speed, self.images = speed, images[:width]
         self.records = speed in ("graph", "compile")
         self.lengths = Lengths()
-        self.exact = Padded(model)
         self.compiled: dict[tuple[int, bool], Function] = {}
         self.compiling: Compilation | None = None
         self.attempted: set[bool] = set()

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from holdfast.core.rounding import percent
 from holdfast.models.classifier import in_training_mode
-from holdfast.models.subject import ProbeResult, Subject, error, note, warning
+from holdfast.models.subject import TOGETHER, ProbeResult, Subject, error, note, warning
 
 SAME = 1e-5  # relative; float32 sums in another order (atomics on a GPU) stay below it
 SAME_IN_BATCH = 1e-3  # relative; another batch size picks another convolution, and TF32 keeps 10 bits: 2⁻¹⁰
@@ -181,8 +181,8 @@ def gradient_mode(subject: Subject) -> ProbeResult | None:
     if subject.is_any("random-forward", "batch-dependent"):
         return None
     with torch.enable_grad():
-        mode_on = subject.classifier(subject.images[:ALONE].clone()).detach().float()
-    different = _difference(mode_on, subject.logits[:ALONE])
+        mode_on = subject.classifier(subject.images[:TOGETHER].clone()).detach().float()
+    different = _difference(mode_on, subject.logits[:TOGETHER])
     seen, noisy = subject.gradients.logits, subject.noisy_gradients.logits
     if seen is not None and noisy is not None:
         different = max(different, _difference(seen, subject.logits))
@@ -199,14 +199,14 @@ def memory_dependent(subject: Subject) -> ProbeResult | None:
     """The same numbers in another order of memory; a model that cannot take that order at all raises no flag."""
     if subject.is_any("random-forward", "batch-dependent"):
         return None
-    few = subject.images[:ALONE]
+    few = subject.images[:TOGETHER]
     odd = few.transpose(2, 3).contiguous().transpose(2, 3)
     try:
         with torch.no_grad():
             answer = subject.classifier(odd).float()
     except Exception:  # noqa: BLE001 - `view` after a convolution; runs give plain order
         return None
-    difference = _difference(answer, subject.logits[:ALONE])
+    difference = _difference(answer, subject.logits[:TOGETHER])
     if difference <= SAME_IN_BATCH:
         return None
     return error(

@@ -137,7 +137,7 @@ BROKEN: list[tuple[str, str, Callable[[nn.Module, Tensor], Any]]] = [
     ("batch-dependent", "error", lambda net, x: net(x) + 0.3 * net(x[-1:])),
     ("gradient-mode", "error", lambda net, x: net(x.flip(3)) if torch.is_grad_enabled() else net(x)),
     ("gradient-mode", "error", lambda net, x: net(x.flip(3)) if x.requires_grad else net(x)),
-    ("memory-dependent", "error", lambda net, x: net(x) * (1.0 if x.is_contiguous() or len(x) != 4 else 0.9)),
+    ("memory-dependent", "error", lambda net, x: net(x) * (1.0 if x.is_contiguous() or len(x) != 8 else 0.9)),
     ("noisy-logits", "error", lambda net, x: net(x) + 0 * (x.flatten(1).amax(1) < 1).float().log()[:, None]),
     ("gradient-false", "warning", lambda net, x: net(Backward.apply(x, torch.neg))),
     ("gradient-false", "warning", lambda net, x: net(Backward.apply(x, lambda g: 100 * g))),
