@@ -316,7 +316,7 @@ def fitness(name: str) -> Fitness:
 
 def _effort(scenarios: Sequence[Scenario], samples: int | None) -> tuple[float, float | None, tuple[TimedModel, ...]]:
     """Passes through the model at most, forward and backward, and the seconds they take here for models at hand."""
-    from holdfast.engine.jobs import scenario_cost
+    from holdfast.engine.passes_ahead import scenario_cost
 
     total, seconds, models = 0.0, 0.0, dict[TimedModel, None]()
     is_timed = bool(scenarios)

@@ -28,8 +28,9 @@ from holdfast.engine.ledger import Ledger, marks
 from holdfast.engine.measure import Measured, MeasureSettings, measure
 from holdfast.engine.order import evenly
 from holdfast.engine.outcomes import Outcome, OutcomeList, standing
+from holdfast.engine.passes_ahead import PassesAhead
 from holdfast.engine.plan import expected
-from holdfast.engine.shards import Shard, shards_ahead
+from holdfast.engine.shards import Shard, shard_size, shards_ahead
 from holdfast.engine.stored_rows import changed_samples, failure_flags, find_rows, needed
 from holdfast.engine.survivor_probe import probed
 from holdfast.engine.watch import StderrWatcher, Watcher, default_watcher
@@ -113,11 +114,11 @@ def _evaluate_here(
     models, scenarios, data = requested
     loader = ModelLoader(pick_device(device), store, watcher.note, data)
     coming = expected(scenarios, loader, options, watcher)
-    loader.ahead = sum(run.samples * run.backwards for run in coming)
     watcher.planned(coming * len(models))
     outcomes: dict[tuple[int, str], Outcome] = {}
     with full_precision(), made_current(loader.device), borrowed(models):
         for i, model in enumerate(models):
+            loader.ahead = PassesAhead({run.scenario: run.samples * run.backwards for run in coming})
             for scenario in evenly(scenarios):
                 try:
                     job = loader.job(model, scenario, options, recorded=True)
@@ -130,6 +131,7 @@ def _evaluate_here(
                     if not isinstance(error, Absent):  # noted once for all its scenarios
                         watcher.note(f"{shown} under {scenario}: {outcome.error}")
                 outcomes[i, scenario.key] = outcome
+                loader.ahead.ended(str(scenario), outcome.passes)
     return [outcomes[i, scenario.key] for i in range(len(models)) for scenario in scenarios]
 
 
@@ -390,11 +392,3 @@ class Evaluation:
             facts=facts,
             tallies=tallies,
         )
-
-
-def shard_size(width: int) -> int:
-    """Samples in a shard: enough to refill a batch a few times, few enough that a slow model shows progress.
-
-    The same at every start, so that a resumed run meets the same batches as an undisturbed one.
-    """
-    return max(64, 4 * width)

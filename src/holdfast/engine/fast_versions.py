@@ -16,16 +16,19 @@ from holdfast.attacks.attack import Attack
 from holdfast.attacks.replay import HOST_BOUND, replays_of
 from holdfast.core.refs import Ref
 from holdfast.core.types import Batch
+from holdfast.engine.passes_ahead import PassesAhead
 from holdfast.engine.precision import (
     FEW_PASSES,
     LEAST_PACE,
     SAMPLES,
+    TRIAL_GAIN,
     References,
     Trial,
     issuing_share,
     pace,
     recorded_pace,
     references,
+    trial_passes,
     tried,
     worth_seconds,
 )
@@ -60,7 +63,7 @@ class FastVersions:
         self.told: set[str] = set()  # what was reported
 
     def version(
-        self, job: Job, speed: Speed, width: int, ahead: int, report: Callable[[str], None]
+        self, job: Job, speed: Speed, width: int, ahead: PassesAhead, report: Callable[[str], None]
     ) -> FastModel | None:
         """The fast version for this job, None where float32 is to be used; the job's notes say why."""
         fast, words = self._chosen(job, speed, min(width, len(job.order)), ahead, report)
@@ -85,7 +88,7 @@ class FastVersions:
     def refuse(self, job: Job, why: str) -> None:
         self.refused[_model_key(job)] = f"float32: {why}"
 
-    def _chosen(self, job: Job, speed: Speed, width: int, ahead: int, report: Callable[[str], None]) -> Version:
+    def _chosen(self, job: Job, speed: Speed, width: int, ahead: PassesAhead, report: Callable[[str], None]) -> Version:
         if speed == "exact":
             return None, "float32"
         if (why := self.refused.get(_model_key(job))) is not None:
@@ -93,6 +96,8 @@ class FastVersions:
         seconds = self._seconds(job, width, ahead) if speed == "auto" else math.inf
         if seconds < self._worth(job):
             return None, "float32: the job is too short for a faster version"
+        if math.isfinite(seconds) and not self._is_worth_a_trial(job, ahead):
+            return None, "float32: the run is too short to try a faster version"
         fast, words = self._made(job, speed, width, report)
         if fast is None:
             return None, words
@@ -109,9 +114,14 @@ class FastVersions:
             return fast, f"{trusted[1]}; {ratio * alone:,.0f} gradients a second at first, float32 {alone:,.0f}"
         return trusted
 
-    def _seconds(self, job: Job, width: int, ahead: int) -> float:
-        """What this job and those ahead take with float32's gradients, as far as short attacks can tell."""
-        backwards = max(ahead, len(job.order) * sum(change.cost.backwards for _, change in job.changes))
+    def _is_worth_a_trial(self, job: Job, ahead: PassesAhead) -> bool:
+        """Whether a fast version saves this run more than trying it takes, as far as the runs so far can tell."""
+        cost = sum(trial_passes(change) for _, change in _attacks(job))
+        return TRIAL_GAIN * _own_passes(job) * ahead.share_taken(1.0) > cost
+
+    def _seconds(self, job: Job, width: int, ahead: PassesAhead) -> float:
+        """What this job and those ahead take with float32's gradients: as the runs so far, or short attacks, tell."""
+        backwards = max(ahead.left, _own_passes(job))
         passes = backwards / (1 - _forward_share(job))
         if passes < FEW_PASSES:
             return 0.0
@@ -120,6 +130,8 @@ class FastVersions:
             return bound
         if self.device.type == "cuda" and is_worth_compiling(bound / USUAL_RATIO):
             prepare(self.device)
+        if (taken := ahead.share_taken()) is not None:
+            return bound * taken
         # of an attack's first part alone: a fraction of the cost, and enough to see that a job is short
         first = [self._reference(job, ref, change, width, first=True).unbroken for ref, change in _attacks(job)]
         if (upper := bound * max(first, default=1.0)) < self._worth(job):
@@ -237,6 +249,11 @@ def cycled(images: Tensor, count: int) -> Tensor:
 
 def _attacks(job: Job) -> list[tuple[Ref, Attack]]:
     return [(ref, change) for ref, change in job.changes if isinstance(change, Attack) and change.cost.backwards]
+
+
+def _own_passes(job: Job) -> int:
+    """Passes to the images that a run takes at most."""
+    return len(job.order) * sum(change.cost.backwards for _, change in job.changes)
 
 
 def _forward_share(job: Job) -> float:

@@ -23,7 +23,7 @@ from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse, NoLabel
 from holdfast.core.labels import LabelMap, LabelMapChoice, is_labelled
 from holdfast.core.refs import Ref, Run, Scenario
 from holdfast.core.registry import LARGEST, registry
-from holdfast.core.types import Change, Classifier, Cost, Dataset, DatasetCard, Flag, ModelCard
+from holdfast.core.types import Change, Classifier, Dataset, DatasetCard, Flag, ModelCard
 from holdfast.core.values import number_or_none, number_text, shortened, whole_or_none
 from holdfast.datasets.own_size import sized_for
 from holdfast.engine.behaviour import (
@@ -43,6 +43,7 @@ from holdfast.engine.file_network import network_of_file
 from holdfast.engine.flags import radius_flags
 from holdfast.engine.measure import Measured, MeasureSettings, measure
 from holdfast.engine.order import chosen_samples
+from holdfast.engine.passes_ahead import PassesAhead
 from holdfast.engine.second_probe import second_probe
 from holdfast.engine.shards import ImageCache, LogitCache, Shard, on_device
 from holdfast.engine.trials import flags_on
@@ -167,7 +168,7 @@ class ModelLoader:
         self.fast = FastVersions(device)
         self.scorers: dict[tuple[object, ...], TwoStepScorer | None] = {}
         self.checked: dict[tuple[str, ...], tuple[Flag, ...]] = {}
-        self.ahead = 0  # passes to the images that each model has before it: whether compiling pays
+        self.ahead = PassesAhead()
         self.gradients = GradientCheck(device)
         self.logits = LogitCache()
         self.logits_of: Classifier | None = None
@@ -294,17 +295,12 @@ class ModelLoader:
         return replace(run, behaviour=name), probe, second
 
     def make_fast(self, job: Job, speed: Speed, width: int, note: Callable[[str], None]) -> None:
-        """On a GPU has a job's model asked in few batch lengths, and gives it its fast version for gradients.
-
-        There is a fast version only where it can be trusted.
-        """
+        """On a GPU has a job's model asked in few batch lengths, with a fast version where one can be trusted."""
         if not isinstance(job.model, TorchClassifier):
             return
-        job.model.fast = job.model.exact = None
-        if self.device.type != "cuda":
-            return
-        job.model.exact = self.fast.exact(job)
-        if any(change.cost.backwards for _, change in job.changes):
+        on_gpu = self.device.type == "cuda"
+        job.model.fast, job.model.exact = None, self.fast.exact(job) if on_gpu else None
+        if on_gpu and any(change.cost.backwards for _, change in job.changes):
             job.model.fast = self.fast.version(job, speed, width, self.ahead, note)
 
     def scorer(self, job: Job, speed: Speed) -> TwoStepScorer | None:
@@ -365,12 +361,6 @@ def read_scenarios(scenarios: Sequence[str | Scenario]) -> list[Scenario]:
 
 def _once(items: Sequence[Item], key: Callable[[Item], str]) -> list[Item]:
     return list({key(item): item for item in items}.values())
-
-
-def scenario_cost(scenario: Scenario) -> Cost:
-    """Passes that a sample takes at most, with the one that scores it."""
-    costs = [registry.build(part).cost for part in scenario.changes]
-    return Cost(1 + sum(cost.forwards for cost in costs), sum(cost.backwards for cost in costs))
 
 
 def as_holdfast_error(error: BaseException) -> HoldfastError:

@@ -35,6 +35,11 @@ class Outcome:
         return self if self.rows is None else replace(self, rows=Rows(self.rows.table, shown(self.rows.footer)))
 
     @property
+    def passes(self) -> int | None:
+        """The passes to the images that it took, where it was measured now."""
+        return self.rows.footer.backwards if self.rows is not None and self.fresh else None
+
+    @property
     def score(self) -> Score:
         """The share of right answers with its interval; raises what went wrong where the run failed.
 

@@ -25,8 +25,8 @@ from holdfast.engine.jobs import (
     as_holdfast_error,
     read_models,
     read_scenarios,
-    scenario_cost,
 )
+from holdfast.engine.passes_ahead import scenario_cost
 from holdfast.engine.shards import on_device
 from holdfast.engine.stored_rows import find_rows
 from holdfast.engine.watch import BACKWARD, Expected, Watcher

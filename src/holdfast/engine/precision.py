@@ -40,7 +40,9 @@ LONGER = 2.0  # how much more a whole attack may gain less than a short one
 FAR = 10.0  # times its gain in float32: a sample that this would not break is out of the attack's reach
 FEW_PASSES = 5000  # need no measurement to be known as few
 WORTH_SECONDS = 8.0  # of float32 gradients: preparing and trying a fast version take one to four
-WORTH_GROUPED = 90.0  # where convolutions are grouped: cuDNN takes seconds to choose float16 kernels for those
+WORTH_GROUPED = 200.0  # where convolutions are grouped: EfficientNet-Lite0 takes 7 s to make, 9 to compile, for 1.6x
+TRIAL_GAIN = 0.4  # of float32's time that a fast version saves at least, where it is used: less than a trial is no gain
+TRIAL_COST = 1.5  # of a trial in float32: it is run in both
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,12 @@ class Trial:
 
     def __str__(self) -> str:
         return f"{percent(self.gain)} % of float32's gain on {self.samples} samples"
+
+
+def trial_passes(attack: Attack) -> float:
+    """Passes to the images, in float32, that a trial of an attack is worth at most."""
+    parts = [part for part, _ in dict.fromkeys(short_parts(attack))]
+    return TRIAL_COST * SAMPLES * sum(part.cost.backwards for part in parts)
 
 
 def worth_seconds(net: nn.Module) -> float:

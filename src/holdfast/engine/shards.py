@@ -29,6 +29,14 @@ class Shard:
     images: Images
 
 
+def shard_size(width: int) -> int:
+    """Samples in a shard: enough to refill a batch a few times, few enough that a slow model shows progress.
+
+    The same at every start, so that a resumed run meets the same batches as an undisturbed one.
+    """
+    return max(64, 4 * width)
+
+
 def shards_ahead(dataset: Dataset, shards: Sequence[NDArray[np.int64]]) -> Generator[Shard | NotRead, None, None]:
     """Yields every shard decoded, or why it could not be read, reading up to two ahead in a thread.
 

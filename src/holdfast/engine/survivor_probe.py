@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from holdfast.attacks.asked_model import ExactModel
 from holdfast.attacks.attack import Attack
 from holdfast.attacks.gradient import GradientAttack
 from holdfast.attacks.recipes.cascade import Cascade
@@ -23,7 +24,7 @@ from holdfast.attacks.success import is_wrong
 from holdfast.attacks.threats.balls import Ball
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
-from holdfast.core.types import Batch, exact_version_of
+from holdfast.core.types import Batch
 from holdfast.engine.device import is_out_of_memory
 from holdfast.engine.jobs import Job
 from holdfast.engine.measure import final_logits
@@ -110,12 +111,11 @@ def _survivors(job: Job, pieces: Sequence[Rows], order: Sequence[str]) -> list[s
 
 
 class _Look:
-    """Some survivors, as the attack met them."""
+    """Some survivors, as the attack met them. The model itself is asked: a fast version takes time to get used to."""
 
     def __init__(self, job: Job, chosen: list[str], device: torch.device, width: int) -> None:
         before = replace(job, changes=job.changes[:-1], logits=None).measured(chosen, device, width)
-        self.model, self.width = job.model, width
-        self.asked = exact_version_of(job.model) or job.model
+        self.whole, self.model, self.width = job.model, ExactModel(job.model), width
         labels = torch.from_numpy(before.labels).to(device)
         self.batch = Batch(before.after, labels, tuple(chosen))
         self.noise = Noise.of(job.run.seed, chosen, device).scope("survivor probe")
@@ -143,9 +143,9 @@ class _Look:
             for _ in range(HALVINGS):
                 middle = (low + high) / 2
                 with torch.no_grad():
-                    wrong = is_wrong(self.asked(images + wide(middle, way) * way), labels)
+                    wrong = is_wrong(self.model(images + wide(middle, way) * way), labels)
                 low, high = torch.where(wrong, low, middle), torch.where(wrong, middle, high)
-            true += int(rises_as_gradients_say(self.asked, images + wide(BEFORE * low, way) * way, labels).sum())
+            true += int(rises_as_gradients_say(self.model, images + wide(BEFORE * low, way) * way, labels).sum())
             self.passes += len(part) * (HALVINGS + PASSES_TO_COMPARE)
         return {"probe: gradients compared": len(rows), "probe: gradients false": len(rows) - true}
 
@@ -165,7 +165,7 @@ class _Look:
         """Those of the margins, all in one batch."""
         leaf = self.batch.images[rows].clone().requires_grad_()
         with torch.enable_grad():
-            margins = margin_of(self.model(leaf).float(), self.batch.labels[rows])
+            margins = margin_of(self.whole(leaf).float(), self.batch.labels[rows])  # as long as it is, not padded
             (gradient,) = torch.autograd.grad(margins.sum(), leaf)
         return gradient.nan_to_num(0.0)
 

@@ -33,14 +33,15 @@ from holdfast.engine.behaviour import (
     matching_behaviour,
 )
 from holdfast.engine.device import Width
-from holdfast.engine.evaluate import Evaluation, evaluate, shard_size
+from holdfast.engine.evaluate import Evaluation, evaluate
 from holdfast.engine.fast_versions import _forward_share, cycled
 from holdfast.engine.jobs import Job, ModelLoader, RunOptions
 from holdfast.engine.ledger import Ledger, marks
 from holdfast.engine.measure import measure
 from holdfast.engine.order import stratified_order
+from holdfast.engine.passes_ahead import PassesAhead
 from holdfast.engine.precision import Reference, References, Trial, references, tried, worth_seconds
-from holdfast.engine.shards import ImageCache, Shard, on_device, out_of_range, shards_ahead
+from holdfast.engine.shards import ImageCache, Shard, on_device, out_of_range, shard_size, shards_ahead
 from holdfast.engine.stored_rows import needed
 from holdfast.engine.watch import Watcher
 from holdfast.models import TorchClassifier, wrap
@@ -241,7 +242,10 @@ def test_the_passes_ahead_are_those_of_all_runs_to_come(store: Store, monkeypatc
         def planned(self, runs: Sequence[object]) -> None:
             self.runs = len(runs)
 
+    left: list[int] = []
+
     def not_now(*_: object) -> object:
+        left.append(made[0].ahead.left)
         raise HoldfastError("not now")
 
     monkeypatch.setattr(evaluate_module, "ModelLoader", Noted)
@@ -249,8 +253,21 @@ def test_the_passes_ahead_are_those_of_all_runs_to_come(store: Store, monkeypatc
     scenarios = [DATA, f"{DATA}+pgd-linf:steps=3", f"{DATA}+pgd-linf:steps=2"]
     watcher = Planned()
     evaluate([MODEL, "fashion-noise"], scenarios, store=store, samples=4, pictures=0, watcher=watcher)
-    assert made[0].ahead == 4 * (3 + 2)
+    assert left == [20, 20, 8] * 2, "all of a model's, less those of the runs that have ended"
     assert watcher.runs == 6
+
+
+def test_what_runs_took_tells_what_others_will_take() -> None:
+    ahead = PassesAhead({"a": 100, "b": 300, "c": 10_000, "clean": 0})
+    assert (ahead.left, ahead.share_taken(), ahead.share_taken(1.0)) == (10_400, None, 1.0)
+    ahead.ended("clean", 0)
+    ahead.ended("a", 20)
+    assert ahead.share_taken() is None, "of a hundredth of the passes: too early to tell"
+    ahead.ended("c", None)
+    assert ahead.left == 300
+    assert ahead.share_taken() == 0.2, "a run that was measured before says nothing of what runs take"
+    ahead.ended("b", 60)
+    assert (ahead.left, ahead.share_taken()) == (0, 0.2)
 
 
 def test_engines_and_their_options_are_checked_before_anything_runs(store: Store) -> None:
@@ -452,7 +469,7 @@ def test_a_trial_takes_few_samples_of_an_attack_that_cannot_be_cut_short() -> No
 
 def test_grouped_convolutions_take_longer_to_be_worth_it() -> None:
     assert worth_seconds(nn.Sequential(nn.Conv2d(4, 4, 1), nn.Linear(2, 2))) == 8
-    assert worth_seconds(nn.Sequential(nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 1, groups=2))) == 90
+    assert worth_seconds(nn.Sequential(nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 1, groups=2))) == 200
 
 
 def test_passes_without_gradients_take_a_third_of_those_with() -> None:

@@ -22,6 +22,7 @@ from holdfast.engine import fast_versions
 from holdfast.engine.evaluate import Evaluation
 from holdfast.engine.fast_versions import FastVersions
 from holdfast.engine.jobs import ModelLoader, RunOptions
+from holdfast.engine.passes_ahead import PassesAhead
 from holdfast.engine.precision import QUERIES, STEPS, Trial, references, short_parts, tried
 from holdfast.engine.watch import Watcher
 from holdfast.models import TorchClassifier, wrap
@@ -144,14 +145,17 @@ def test_a_sweep_is_tried_at_its_smallest_radius() -> None:
 def deciding(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[object, str]]:
     """What is decided for a job on `fashion-mnist-2k`, with a given fast version."""
 
-    def decided(made: type[Same], text: str, *, pace: float = 100.0, ahead: int = 0) -> tuple[object, str]:
+    def decided(
+        made: type[Same], text: str, *, pace: float = 100.0, ahead: int = 0, taken: float | None = None
+    ) -> tuple[object, str]:
         monkeypatch.setattr(fast_versions, "fast_version", lambda model, *_, **__: made(model))
         monkeypatch.setattr(fast_versions, "issuing_share", lambda *_: 0.0)
         monkeypatch.setattr(fast_versions, "pace", lambda model, *_: 1000.0 if isinstance(model, Same) else pace)
         loader = ModelLoader(torch.device("cpu"))
         scenario = registry.scenario(f"fashion-mnist-2k+{text}")
         job = loader.job(registry.bind("model", "fashion-standard"), scenario, RunOptions(samples=200))
-        fast = FastVersions(torch.device("cpu")).version(job, "auto", 64, ahead, lambda _: None)
+        passes = PassesAhead(left=ahead, bound=0 if taken is None else ahead, taken=int((taken or 0.0) * ahead))
+        fast = FastVersions(torch.device("cpu")).version(job, "auto", 64, passes, lambda _: None)
         return fast, job.footer.facts["gradients"]
 
     return decided
@@ -231,6 +235,19 @@ def test_a_job_is_short_where_the_attack_breaks_nearly_all_at_once(deciding: Any
     """The same passes at most, but few samples are left to take them."""
     assert isinstance(deciding(Same, "pgd-linf:radius=1/255,steps=40")[0], Same)
     assert "too short" in deciding(Same, "pgd-linf:radius=64/255,steps=40")[1]
+
+
+def test_a_run_that_takes_less_than_its_trial_stays_in_float32(deciding: Any) -> None:
+    attack = "pgd-linf:radius=1/255,steps=20"  # 4,000 passes of 200 samples, and a trial is worth 1,920
+    assert "the run is too short to try" in deciding(Same, attack, ahead=1_000_000)[1]
+    assert isinstance(deciding(Same, attack.replace("20", "40"), ahead=1_000_000)[0], Same)
+    assert "too short to try" in deciding(Same, attack.replace("20", "40"), ahead=1_000_000, taken=0.5)[1]
+
+
+def test_a_job_is_short_where_the_runs_before_took_few_of_their_passes(deciding: Any) -> None:
+    attack = "pgd-linf:radius=1/255,steps=1000"
+    assert isinstance(deciding(Same, attack, ahead=200_000, taken=0.05)[0], Same)
+    assert "the job is too short" in deciding(Same, attack, ahead=200_000, taken=0.003)[1]
 
 
 def test_a_fast_version_is_told_what_is_ahead_of_it(deciding: Any) -> None:
