@@ -55,7 +55,7 @@ wheel: $(VENV)/.installed
 sheets: $(VENV)/.installed
 	$(BIN)/python scripts/make_docs.py --sheets
 
-# rows of the zoo: holdfast evaluate MODEL… --suite findings --store $(STORE)
+# rows of the zoo: scripts/findings_rows.py --store $(STORE)
 STORE ?= findings-store
 findings: $(VENV)/.installed
 	$(BIN)/python scripts/make_findings.py --store $(STORE)

@@ -3,18 +3,20 @@
     python benchmarks/strength.py --model MODEL --dataset DATASET --samples 1000 --attack pgd-linf:radius=0.1/255 …
 
 Each attack runs from a cold start, everything included, at each --speed and then exact, which so has the warmer
-libraries. With --together all attacks are
-one job, as a suite is: a job is long enough then for a faster version of the model, and times are those of its runs. On
-a CPU all are float32. `auto` takes float16 only in jobs long enough to gain by it; `graph` takes it wherever the trial
-finds it as strong.
+libraries. With --together all attacks are one job, as a suite is: a job is long enough then for a faster version of the
+model, and times are those of its runs. With --store rows are kept: what was killed goes on with the same command, and
+what is done is shown at once. On a CPU all are float32. `auto` takes float16 only in jobs long enough to gain by it;
+`graph` takes it wherever the trial finds it as strong.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -41,19 +43,22 @@ def main() -> None:
     parser.add_argument("--attack", nargs="+", default=["pgd-linf:radius=8/255"])
     parser.add_argument("--speed", nargs="+", default=["auto"], help="the speeds compared with exact")
     parser.add_argument("--together", action="store_true", help="all attacks as one job")
+    parser.add_argument("--store", type=Path, help="a folder in which the rows stay, in a store for each speed")
     chosen = parser.parse_args()
     pick_device("auto")
-    job(chosen.model, [chosen.dataset], chosen.samples, "exact")  # what a process does once is not timed
+    job(chosen.model, [chosen.dataset], chosen.samples, "exact", None)  # what a process does once is not timed
     print(f"{chosen.model} on {chosen.dataset}\n{HEAD}", flush=True)
     jobs = [chosen.attack] if chosen.together else [[attack] for attack in chosen.attack]
     for attacks in jobs:
         scenarios = [f"{chosen.dataset}+{attack}" for attack in attacks]
-        measured = {speed: job(chosen.model, scenarios, chosen.samples, speed) for speed in (*chosen.speed, "exact")}
+        speeds = (*chosen.speed, "exact")
+        measured = {speed: job(chosen.model, scenarios, chosen.samples, speed, chosen.store) for speed in speeds}
         exact, whole = measured.pop("exact")
         for speed, (made, seconds) in measured.items():
             for attack, one, other in zip(attacks, exact, made, strict=True):
                 print(line(attack, speed, one, other), flush=True)
-            print(f"{speed}: {seconds:.1f} s for the whole job, exact {whole:.1f} s", flush=True)
+            if seconds is not None and whole is not None:
+                print(f"{speed}: {seconds:.1f} s for the whole job, exact {whole:.1f} s", flush=True)
 
 
 def line(attack: str, speed: str, exact: Measured, other: Measured) -> str:
@@ -66,9 +71,15 @@ def line(attack: str, speed: str, exact: Measured, other: Measured) -> str:
     )
 
 
-def job(model: str, scenarios: Sequence[str], samples: int, speed: str) -> tuple[list[Measured], float]:
-    """What was measured under each scenario, and the seconds of the whole job."""
-    with tempfile.TemporaryDirectory() as store:
+class Job(NamedTuple):
+    """What was measured under each scenario, and the seconds of the whole; None where some of it was done before."""
+
+    measured: list[Measured]
+    seconds: float | None
+
+
+def job(model: str, scenarios: Sequence[str], samples: int, speed: str, kept: Path | None) -> Job:
+    with folder(None if kept is None else kept / speed) as store:
         begun = time.perf_counter()
         outcomes = holdfast.evaluate(model, list(scenarios), store=store, samples=samples, speed=speed, pictures=0)
         seconds = time.perf_counter() - begun
@@ -76,8 +87,19 @@ def job(model: str, scenarios: Sequence[str], samples: int, speed: str) -> tuple
     for outcome in outcomes:
         if outcome.rows is None:
             raise SystemExit(f"{outcome.scenario}: {outcome.error}")
-        made.append(Measured(outcome.rows, outcome.rows.footer.seconds if len(scenarios) > 1 else seconds))
-    return made, seconds
+        alone = len(scenarios) == 1 and outcome.fresh
+        made.append(Measured(outcome.rows, seconds if alone else outcome.rows.footer.seconds))
+    return Job(made, seconds if all(outcome.fresh for outcome in outcomes) else None)
+
+
+@contextlib.contextmanager
+def folder(kept: Path | None) -> Iterator[Path]:
+    """The store that is kept, or one for the moment."""
+    if kept is not None:
+        yield kept
+        return
+    with tempfile.TemporaryDirectory() as store:
+        yield Path(store)
 
 
 if __name__ == "__main__":

@@ -226,3 +226,21 @@ def test_printed_differences_are_those_of_table_1(findings: ModuleType) -> None:
 
     printed = import_module("findings_epochs").printed_differences("erm", ["1-cgo", "3-cgo"])
     assert [round(100 * value, 1) for value in printed] == [9.5, 10.2, 0.3, 2.2, 0.5, 16.6, 3.6, 9.7, 6.4, 6.7]
+
+
+def test_models_are_dealt_once_each_to_processes_of_like_work() -> None:
+    path = SCRIPT.with_name("findings_rows.py")
+    spec = importlib.util.spec_from_file_location("findings_rows", path)
+    assert spec is not None
+    assert spec.loader is not None
+    rows = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(rows)
+    hard, easy = [f"hard{i}" for i in range(7)], [f"easy{i}" for i in range(6)]
+    dealt = rows.groups(hard, easy, 4)
+    assert sorted(name for group in dealt for name in group) == sorted(hard + easy)
+    assert [sum(name in hard for name in group) for group in dealt] == [2, 2, 2, 1]
+    assert {len(group) for group in dealt} <= {3, 4}
+    assert rows.groups(hard[:2], [], 5) == [["hard0"], ["hard1"]]
+    found = rows.models()
+    assert found[0]
+    assert not set(found[0]) & set(found[1])
