@@ -296,7 +296,8 @@ def agreement_discriminates(data: Measured) -> Finding:
             changes = line.footer.changes
             if clean is None or len(changes) != 1 or not changes[0].args.get("all_steps"):
                 continue
-            made = agree(data.store.read(line.footer.key), data.store.read(clean.footer.key))
+            attacked, plain = data.rows(m, line.footer.scenario), data.rows(m, clean.footer.scenario)
+            made = None if attacked is None or plain is None else agree(attacked, plain)
             if made is not None:
                 scores[data.is_adversarial(m)].append((m, made))
             break
@@ -304,10 +305,11 @@ def agreement_discriminates(data: Measured) -> Finding:
         why = "no pair of a defended and an undefended model under PGD with `all_steps`"
         return unknown_because(AGREEMENT, claim, theirs, why, rule)
     below = max(score.high for _, score in scores[False]) < min(score.low for _, score in scores[True])
-    parts = [
-        f"{word} {shown(min(s.value for _, s in part), 2)} to {shown(max(s.value for _, s in part), 2)} nats"
+    values = {
+        word: [score.value for _, score in part]
         for word, part in (("defended", scores[True]), ("undefended", scores[False]))
-    ]
+    }
+    parts = [f"{len(v)} {word} {shown(min(v), 2)} to {shown(max(v), 2)} nats" for word, v in values.items()]
     return Finding(AGREEMENT, claim, theirs, "; ".join(parts), HOLDS if below else FAILS, rule)
 
 

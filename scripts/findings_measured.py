@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from statistics import mean
 
 import numpy as np
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.intervals import wilson
 from holdfast.core.types import Score
 from holdfast.metrics.summary import Line, lines
 from holdfast.store.rows import Rows
@@ -17,6 +19,7 @@ from holdfast.store.store import Store
 from holdfast.trends.fits import correlation, explained, pearson
 
 FEWEST = 8  # models for a line
+OWN_RUN = re.compile(r"own rows, run (\w+)")
 LP = ("linf", "l2", "l1")
 STANDARD, CORRUPTED = "standard training", "corruptions in training"
 UNSEEN_KINDS = ("stadv", "recolor", "jpeg-linf", "elastic", "ppgd", "hue-attack")
@@ -29,6 +32,7 @@ class Measured:
     store: Store
     dataset: str = ""
     lines: dict[str, dict[str, Line]] = field(default_factory=dict)
+    shipped: set[str] = field(default_factory=set)  # keys of runs of which only the score is at hand
 
     @property
     def models(self) -> list[str]:
@@ -76,7 +80,7 @@ class Measured:
 
     def rows(self, model: str, scenario: str) -> Rows | None:
         line = self.lines[model].get(scenario)
-        return None if line is None else self.store.read(line.footer.key)
+        return None if line is None or line.footer.key in self.shipped else self.store.read(line.footer.key)
 
     def of_kinds(self, *kinds: str) -> dict[str, Line]:
         """One line for every scenario whose changes are of these kinds, in order."""
@@ -108,6 +112,23 @@ def measured(store: Store, dataset: str) -> Measured:
         if line.footer.dataset == dataset:
             found.lines.setdefault(line.footer.model, {})[line.footer.scenario] = line
     return found
+
+
+def add_shipped(data: Measured, scores: Iterable[Mapping[str, str]], scenarios: Mapping[str, str]) -> None:
+    """Adds the scores of runs that an earlier store held to models whose rows of these the store lacks.
+
+    `scores`: as they ship, with the run's key in the source. `scenarios`: those of the settings that are one run each.
+    The store has rows of the model under something else, and of some model under the scenario: they say the rest.
+    """
+    known = {scenario: line.footer for lines in data.lines.values() for scenario, line in lines.items()}
+    for score in scores:
+        scenario, model, run = scenarios.get(score["setting"], ""), score["model"], OWN_RUN.fullmatch(score["source"])
+        if run is None or scenario not in known or scenario in data.lines.get(model, {scenario: None}):
+            continue
+        own, n = next(iter(data.lines[model].values())).footer, int(score["n"])
+        footer = replace(known[scenario], key=run[1], model=model, card=own.card)
+        data.lines[model][scenario] = Line(footer, wilson(round(float(score["value"]) * n / 100), n), None, 0)
+        data.shipped.add(run[1])
 
 
 # lines over models

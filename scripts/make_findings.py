@@ -1,10 +1,11 @@
 """Writes docs/findings.md and its figure, and the scores that the board of the suite `findings` ships with.
 
-    python scripts/make_findings.py --store rows [--every-score scores.csv]
+    python scripts/make_findings.py --store rows [--every-score scores.csv] [--with-shipped]
     python scripts/make_findings.py --epochs            # only the rows on chosen epochs, from docs/selected-epochs.csv
 
-`holdfast evaluate MODEL… --suite findings` makes the rows. The claims and the rules that decide them are in
-`findings_claims.py`. No torch, weights or images are needed.
+`scripts/findings_rows.py` makes the rows. With --with-shipped a store need not hold every run: models keep the scores
+under attack that came with holdfast, each of which names its run, and the page says how many. The claims and the rules
+that decide them are in `findings_claims.py`. No torch, weights or images are needed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 from findings_claims import CLAIMS, FAILS, HOLDS, OF_EPOCHS, UNKNOWN, Finding
-from findings_measured import FEWEST, Measured, measured
+from findings_measured import FEWEST, Measured, add_shipped, measured
 
 from holdfast.boards.provenance import with_stored_names
 from holdfast.core.errors import HoldfastError
@@ -32,6 +33,7 @@ ROOT = Path(__file__).parents[1]
 PUBLISHED = ROOT / "src" / "holdfast" / "store" / "published"
 SUITE = "findings"
 VERDICTS = (HOLDS, FAILS, UNKNOWN)
+FIELDS = ("model", "setting", "value", "n", "source", "note")
 EPOCHS_CLAIM = "PA-selected epochs"
 
 
@@ -47,6 +49,7 @@ def page(data: Measured, dataset: str) -> str:
         "come with holdfast: `holdfast board findings`. A line is fitted on logit scale; brackets are 95 % intervals.",
         "",
         f"On `{dataset}`: {len(data.models)} models, {cells} corruption cells, {attacks} attacks. " + in_all(counted),
+        *([shipped_words(data)] if data.shipped else []),
         "",
         "![Accuracy under corruptions and unforeseen attacks over models, with their lines](figures/findings.svg)",
     ]
@@ -60,6 +63,15 @@ def page(data: Measured, dataset: str) -> str:
         shown = clean.percent() if clean else ""
         text.append(f"| {model} | {data.group(model)} | {data.trained_on(model)} | {threats} | {shown} |")
     return "\n".join(text) + "\n"
+
+
+def shipped_words(data: Measured) -> str:
+    """How much of the page rests on runs of an earlier store."""
+    every = sum(map(len, data.lines.values()))
+    return (
+        f"{len(data.shipped):,} of its {every:,} runs are of an earlier store: their scores ship with their keys in "
+        "`findings.csv`, and what needs rows leaves them out."
+    )
 
 
 def row(finding: Finding) -> str:
@@ -135,16 +147,26 @@ def scores_of(data: Measured, column: Column, model: str) -> tuple[float, int | 
     return float(np.mean(terms)), None, f"own rows, mean of {len(accuracies)} runs of 1,000 samples"
 
 
-def write_published(data: Measured) -> None:
-    """The scores of the suite's columns, with what is known of the models."""
-    suite = with_stored_names(load_suite(SUITE), data.store)
+def shipped_scores() -> list[dict[str, str]]:
+    """The scores that come with holdfast."""
+    with (PUBLISHED / f"{SUITE}.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def write_published(data: Measured, before: Sequence[Mapping[str, str]]) -> None:
+    """The scores of the suite's columns, with what is known of the models. Those of `before` stay where none is new."""
+    board = with_stored_names(load_suite(SUITE), data.store).board
+    scores = {(score["model"], score["setting"]): dict(score) for score in before if score["model"] in data.lines}
+    for model in data.models:
+        for column in board:
+            if (made := scores_of(data, column, model)) is not None:
+                row = model, column.name, f"{100 * made[0]:.4g}", str(made[1] or ""), made[2], ""
+                scores[model, column.name] = dict(zip(FIELDS, row, strict=True))
+    order = [column.name for column in board]
     with (PUBLISHED / f"{SUITE}.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["model", "setting", "value", "n", "source", "note"])
-        for model in data.models:
-            for column in suite.board:
-                if (made := scores_of(data, column, model)) is not None:
-                    writer.writerow([model, column.name, f"{100 * made[0]:.4g}", made[1] or "", made[2], ""])
+        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(scores[key] for key in sorted(scores, key=lambda key: (key[0], order.index(key[1]))))
     with (PUBLISHED / f"{SUITE}.models.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["model", "type", "trained_on", "threats"])
@@ -172,6 +194,9 @@ def main() -> None:
     )
     parser.add_argument("--dataset", default="cifar10")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "findings.md")
+    parser.add_argument(
+        "--with-shipped", action="store_true", help="scores that ship stand in for runs not in the store"
+    )
     parser.add_argument("--every-score", type=Path, help="a CSV of every accuracy with its run")
     given = parser.parse_args()
     if given.epochs:
@@ -183,13 +208,19 @@ def main() -> None:
     data = measured(Store(given.store), given.dataset)
     if not data.models:
         parser.error(f"{given.store} has no rows of `{given.dataset}`")
+    if given.with_shipped:
+        columns = {
+            column.name: column.every_scenario for column in with_stored_names(load_suite(SUITE), data.store).board
+        }
+        single = {name: scenarios[0] for name, scenarios in columns.items() if len(scenarios) == 1}
+        add_shipped(data, shipped_scores(), single)
     damaged = [found for found in data.store.verify() if found.problem is not None]
     if damaged:
         raise HoldfastError(f"{len(damaged)} files of {given.store} are not as they were written: {damaged[0]}")
     given.out.parent.mkdir(parents=True, exist_ok=True)
     given.out.write_text(page(data, given.dataset), encoding="utf-8")
     write_drawing(scatter_drawing(panels(data)), given.out.parent / "figures" / "findings.svg")
-    write_published(data)
+    write_published(data, shipped_scores() if given.with_shipped else [])
     if given.every_score is not None:
         write_every_score(data, given.every_score)
     print(given.out)

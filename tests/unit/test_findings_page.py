@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from holdfast.core.intervals import wilson
+from holdfast.engine.evaluate import evaluate
+from holdfast.store import Store
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "findings_claims.py"
 
@@ -244,3 +246,36 @@ def test_models_are_dealt_once_each_to_processes_of_like_work() -> None:
     found = rows.models()
     assert found[0]
     assert not set(found[0]) & set(found[1])
+
+
+def test_shipped_scores_stand_in_for_runs_that_the_store_lacks(findings: ModuleType, tmp_path: Path) -> None:
+    from importlib import import_module
+
+    store = Store(tmp_path)
+    evaluate("fashion-standard", ["fashion-mnist-2k", "fashion-mnist-2k+fgsm"], store=store, samples=10, pictures=0)
+    evaluate("fashion-noise", ["fashion-mnist-2k"], store=store, samples=10, pictures=0)
+    measured = import_module("findings_measured")
+    data = measured.measured(store, "fashion-mnist-2k")
+    (fgsm,) = data.of_kinds("attack")
+    own = data.lines["fashion-standard"][fgsm]
+    scores = [
+        {"model": model, "setting": setting, "value": "45.1", "n": n, "source": source}
+        for model, setting, n, source in (
+            ("fashion-standard", "attacked", "1000", "own rows, run 0a1b"),  # there are rows of it
+            ("fashion-noise", "attacked", "1000", "own rows, run 0a1c"),
+            ("fashion-noise", "corrupted", "", "own rows, mean of 75 runs of 1,000 samples"),
+            ("fashion-noise", "elsewhere", "1000", "own rows, run 0a1d"),  # no model has rows under it
+            ("fashion-at-l2", "attacked", "1000", "own rows, run 0a1e"),  # nothing is known of the model
+        )
+    ]
+    measured.add_shipped(data, scores, {"attacked": fgsm, "corrupted": fgsm, "elsewhere": "fashion-mnist-2k+stadv"})
+    assert data.lines["fashion-standard"][fgsm] is own
+    added = data.lines["fashion-noise"][fgsm]
+    assert added.accuracy == wilson(451, 1000)
+    assert (added.footer.key, added.footer.model, added.footer.scenario) == ("0a1c", "fashion-noise", fgsm)
+    assert added.footer.card == data.lines["fashion-noise"]["fashion-mnist-2k"].footer.card
+    assert added.footer.changes == own.footer.changes
+    assert data.shipped == {"0a1c"}
+    assert data.rows("fashion-noise", fgsm) is None, "of which only the score is at hand"
+    assert data.rows("fashion-standard", fgsm) is not None
+    assert sorted(data.models) == ["fashion-noise", "fashion-standard"]
