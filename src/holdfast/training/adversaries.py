@@ -183,9 +183,10 @@ def adversary(text: str, *, fast: bool = False) -> Adversary:
         raise Misuse(f"`{text}` cannot be trained on", hint="use an attack inside a radius, as `pgd-linf`")
     if isinstance(made, GradientAttack) and made.keep == "smallest":
         raise Misuse(f"`{text}` looks for the smallest change", hint="use an attack inside a radius, as `pgd-linf`")
-    if fast and isinstance(made, GradientAttack) and takes_every_step(made):
-        if not isinstance(made.step, Steepest):
-            raise Misuse(f"`fast-at` takes one steepest step, and `{text}` has none", hint="use pgd-linf or pgd-l2")
+    if fast:
+        if not (isinstance(made, GradientAttack) and takes_every_step(made) and isinstance(made.step, Steepest)):
+            hint = "use pgd-linf or pgd-l2, without restarts"
+            raise Misuse(f"`fast-at` takes one steepest step, and `{text}` has none", hint=hint)
         made = replace(made, steps=1, step=Steepest(FAST_STEP))
     return AttackAdversary(made)
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from holdfast.core.errors import HoldfastError, Misuse, did_you_mean, unknown
+from holdfast.core.refs import Ref
 from holdfast.core.registry import coerced, in_words, register, registry
 from holdfast.core.suites import toml_of
 from holdfast.core.values import parse_value, value_text
@@ -119,12 +120,12 @@ NUMBERS: dict[str, tuple[float, float, str]] = {  # field → least, most, in wo
     "smoothing": (0.0, 0.999, "at least 0 and below 1"),
     "shift": (0, 1 << 12, "at least 0"),
     "average": (0.0, 0.999999, "at least 0 and below 1"),
-    "swa_from": (0.0, 1.0, "between 0 and 1"),
+    "swa_from": (0.0, 0.999999, "at least 0 and below 1"),
     "awp": (0.0, 1.0, "between 0 and 1"),
     "share": (1e-9, 1.0, "more than 0 and at most 1"),
     "validation": (0, 1 << 40, "at least 0"),
     "patience": (1, 1 << 40, "at least 1"),
-    "seed": (0, 1 << 31, "between 0 and 2³¹"),
+    "seed": (0, (1 << 31) - 1, "at least 0 and below 2³¹"),
 }
 
 
@@ -168,15 +169,17 @@ def read_recipes(path: Path, *, names: bool = True) -> list[Recipe]:
     if variants is None:
         return [_recipe(path.stem, record, str(path), names)]
     if not isinstance(variants, list) or not all(isinstance(one, dict) for one in variants) or not variants:
-        raise HoldfastError(f"{path}: `variant` must be tables, each under [[variant]]")
+        raise Misuse(f"{path}: `variant` must be tables, each under [[variant]]")
     _checked_fields(record, str(path))
     made: dict[str, Recipe] = {}
     for number, variant in enumerate(variants, 1):
         name = variant.pop("name", None)
         if not isinstance(name, str) or not name:
-            raise HoldfastError(f"{path}: variant {number} needs `name`", hint='name = "cifar10-at-linf"')
+            raise Misuse(f"{path}: variant {number} needs `name`", hint='name = "cifar10-at-linf"')
+        if name != Path(name).name:
+            raise Misuse(f"{path}: `{name}` cannot be the name of a model file", hint="a name has no `/`")
         if name in made:
-            raise HoldfastError(f"{path}: two variants are named `{name}`", hint="rename one of them")
+            raise Misuse(f"{path}: two variants are named `{name}`", hint="rename one of them")
         made[name] = _recipe(name, record | variant, f"{path}, variant `{name}`", names)
     return list(made.values())
 
@@ -197,16 +200,17 @@ def _checked_fields(record: Mapping[str, Any], where: str) -> dict[str, Any]:
     for field, value in record.items():
         if field not in FIELDS:
             hint = did_you_mean(field, (*FIELDS, "variant")) or f"there are: {', '.join(FIELDS)}"
-            raise HoldfastError(f"{where}: no field `{field}` in a recipe", hint=hint)
+            raise Misuse(f"{where}: no field `{field}` in a recipe", hint=hint)
         plain = tuple(value) if isinstance(value, list) else value
-        if not isinstance(plain, str | int | float | bool | tuple):
-            raise HoldfastError(f"{where}: `{field}` must be {in_words(FIELDS[field])}")
+        items = plain if isinstance(plain, tuple) else (plain,)
+        if not all(isinstance(item, str | int | float | bool) for item in items):
+            raise Misuse(f"{where}: `{field}` must be {in_words(FIELDS[field])}")
         if isinstance(plain, str) and FIELDS[field] in (int, float):
             plain = parse_value(plain)
         try:
             given[field] = coerced(plain, FIELDS[field], f"`{field}`")
         except Misuse as error:
-            raise HoldfastError(f"{where}: {error.problem}", hint=error.hint) from error
+            raise Misuse(f"{where}: {error.problem}", hint=error.hint) from error
     return given
 
 
@@ -218,9 +222,26 @@ def check_numbers(recipe: Recipe) -> None:
             raise Misuse(f"`{field}` must be {words}, got `{value_text(value)}`")
     if recipe.method != "erm" and len(recipe.environments) < 2:
         raise Misuse(f"`{recipe.method}` needs two `environments` or more, got {len(recipe.environments)}")
+    if recipe.environments and recipe.extra is not None:
+        raise Misuse("`extra` belongs to no environment", hint="name it among `environments`")
+    if recipe.method == "irm" and "cutmix" in recipe.augment:
+        raise Misuse("`cutmix` mixes images of several environments, which `irm` keeps apart", hint="leave one out")
+    if recipe.loss == "mart" and (recipe.smoothing or recipe.environments or "cutmix" in recipe.augment):
+        hint = "leave out `smoothing`, `cutmix` and `environments`, or use another loss"
+        raise Misuse("`mart` learns from one label of each image, and knows no environments", hint=hint)
     if len(recipe.paired) not in (0, 2):
         raise Misuse(f"`paired` names two datasets, got {len(recipe.paired)}")
-    if (recipe.keep != "last" or recipe.patience is not None) and not (recipe.validation or recipe.paired):
+    if recipe.paired and recipe.keep == "robust-accuracy":
+        raise Misuse(
+            "`paired` datasets are not attacked", hint='keep = "accuracy" or "agreement", or leave `paired` out'
+        )
+    if recipe.patience is not None and recipe.keep == "last":
+        raise Misuse('`patience` waits for a better epoch, and `keep = "last"` names none', hint='keep = "accuracy"')
+    if recipe.average and recipe.swa_from is not None:
+        raise Misuse("`average` and `swa_from` are two averages of the weights", hint="leave one of them out")
+    if not all(0.0 <= milestone <= 1.0 for milestone in recipe.milestones):
+        raise Misuse(f"`milestones` are shares of training, from 0 to 1, got {list(recipe.milestones)}")
+    if recipe.keep != "last" and not (recipe.validation or recipe.paired):
         raise Misuse(f'`keep = "{recipe.keep}"` chooses by images held out', hint="say how many: validation = 1000")
     if bool(recipe.mean) != bool(recipe.std):
         raise Misuse("`mean` and `std` belong together, got only one of them", hint="give both, or neither")
@@ -230,19 +251,25 @@ def check_names(recipe: Recipe) -> None:
     """Refuses names that nothing has, and losses without the attack that they need."""
     for text in recipe.threats:
         ref = registry.bind_change(text)
-        if ref.kind == "attack" and not math.isfinite(float(dict(ref.args).get("radius", 0.0) or 0.0)):  # type: ignore[arg-type]
+        if ref.kind == "attack" and not _has_radius(ref):
             raise Misuse(f"`{text}` has no radius to train in", hint="use an attack inside a radius, as `pgd-linf`")
     for text in (*recipe.texts_of_data, *recipe.paired, *filter(None, (recipe.extra,))):
         registry.bind("dataset", text)
     registry.bind("architecture", recipe.architecture)
-    if recipe.checked is not None:
-        registry.bind("attack", recipe.checked)
+    if recipe.checked is not None and not _has_radius(registry.bind("attack", recipe.checked)):
+        hint = "use an attack inside a radius, as `pgd-linf`"
+        raise Misuse(f"`{recipe.checked}` has no radius to measure accuracy in", hint=hint)
     if recipe.loss != "standard" and not recipe.is_adversarial:
         raise Misuse(
             f"the loss `{recipe.loss}` needs an attack in `threats`", hint='threats = ["pgd-linf:radius=8/255"]'
         )
     if recipe.variation and not recipe.is_adversarial:
         raise Misuse("`variation` needs an attack in `threats`", hint="leave it out, or name an attack")
+
+
+def _has_radius(ref: Ref) -> bool:
+    """Whether an attack stays inside a radius; one without a parameter of that name has bounds of its own."""
+    return math.isfinite(float(dict(ref.args).get("radius", 0.0) or 0.0))  # type: ignore[arg-type]
 
 
 def _register(recipe: Recipe) -> None:

@@ -45,6 +45,20 @@ def test_a_file_holds_one_recipe_or_several(tmp_path: Path) -> None:
         ('[[variant]]\nname = "a"\n[[variant]]\nname = "a"\n', "two variants are named `a`", ""),
         ("epochs = [\n", "is not valid TOML", ""),
         ("[augment]\nx = 1\n", "`augment` must be", ""),
+        ('threats = [["pgd-linf"]]\n', "`threats` must be a list", ""),
+        ("mean = [[0.5]]\n", "`mean` must be a list", ""),
+        ("patience = 2\nvalidation = 100\n", "`patience` waits for a better epoch", 'keep = "accuracy"'),
+        ("average = 0.9\nswa_from = 0.5\n", "two averages of the weights", ""),
+        ("swa_from = 1.0\n", "`swa_from` must be at least 0 and below 1", ""),
+        ("milestones = [5, 10]\n", "`milestones` are shares of training", ""),
+        ("seed = 2147483648\n", "`seed` must be at least 0 and below", ""),
+        ('paired = ["a", "b"]\nkeep = "robust-accuracy"\n', "`paired` datasets are not attacked", 'keep = "accuracy"'),
+        ('checked = "fmn-l2"\nvalidation = 9\n', "`fmn-l2` has no radius to measure accuracy in", "pgd-linf"),
+        ('environments = ["a", "b"]\nextra = "c"\n', "`extra` belongs to no environment", "`environments`"),
+        ('environments = ["a", "b"]\nmethod = "irm"\naugment = ["cutmix"]\n', "`cutmix` mixes images", ""),
+        ('loss = "mart"\nthreats = ["pgd-linf"]\nsmoothing = 0.1\n', "`mart` learns from one label", "`smoothing`"),
+        ('loss = "mart"\nthreats = ["pgd-linf"]\naugment = ["cutmix"]\n', "`mart` learns from one label", ""),
+        ('[[variant]]\nname = "a/b"\n', "`a/b` cannot be the name of a model file", "no `/`"),
     ],
 )
 def test_a_mistake_is_named_with_its_file(tmp_path: Path, text: str, problem: str, hint: str) -> None:
@@ -52,6 +66,7 @@ def test_a_mistake_is_named_with_its_file(tmp_path: Path, text: str, problem: st
     file.write_text(text)
     with pytest.raises(HoldfastError) as caught:
         load_recipe(str(file))
+    assert caught.value.exit_code == (1 if "TOML" in problem else 2)
     assert problem in caught.value.problem
     assert "bad.toml" in caught.value.problem
     assert hint in (caught.value.hint or "")

@@ -178,6 +178,12 @@ def test_only_attacks_inside_a_radius_can_be_trained_on(tmp_path: Path, threat: 
         train(replace(QUICK, loss="pgd-at", threats=(threat,)), out=tmp_path / "m.safetensors", device=CPU)
 
 
+@pytest.mark.parametrize("threat", ["square-linf:queries=2", "fast-lpa", "mm5-linf", "pgd-linf:restarts=2", "stadv"])
+def test_one_fast_step_is_never_another_attack_in_full(tmp_path: Path, threat: str) -> None:
+    with pytest.raises(Misuse, match="takes one steepest step"):
+        train(replace(QUICK, loss="fast-at", threats=(threat,)), out=tmp_path / "m.safetensors", device=CPU)
+
+
 @pytest.mark.parametrize(
     "more",
     [
