@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.noise import Noise
 from holdfast.core.refs import digest, parse_ref
 from holdfast.core.registry import registry
@@ -104,6 +104,7 @@ class Training:
         self.bare.requires_grad_(True).train()
         self.card = _card(recipe, self.data)
         whole = normalised(self.bare, recipe.mean or None, recipe.std or None).to(device)
+        _must_fit(whole.eval(), self.architecture, self.data)
         self.model = LearningModel(whole.train(), self.card, mixed=mixed)
         averages = recipe.average > 0 or recipe.swa_from is not None
         self.averaged = AveragedWeights(self.bare) if averages else None
@@ -279,10 +280,30 @@ def architecture_text(recipe: Recipe, data: TrainingData) -> str:
     return text
 
 
+@torch.no_grad()
+def _must_fit(net: nn.Module, architecture: str, data: TrainingData) -> None:
+    """Refuses a network that does not take the images, or has fewer classes than they."""
+    images = data.images(data.used[:1])
+    shown = " × ".join(map(str, images.shape[1:]))
+    hint = "its channels, classes and size are those of the data where the recipe leaves them out"
+    try:
+        logits = net(images)
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, ValueError) as error:
+        why = (str(error).splitlines() or [""])[0]
+        raise Misuse(f"`{architecture}` does not take images of {shown}: {why}", hint=hint) from error
+    if logits.shape[0] != 1 or logits.dim() != 2 or logits.shape[1] < data.classes:
+        gives = " × ".join(map(str, logits.shape[1:]))
+        raise Misuse(f"`{architecture}` gives {gives} logits, and the images have {data.classes} classes", hint=hint)
+
+
 def _card(recipe: Recipe, data: TrainingData) -> ModelCard:
     """What the file will say of the model; its parameters and digest are completed on saving."""
     refs = [(text, registry.bind_change(text)) for text in recipe.threats]
     corruptions = [text for text, ref in refs if ref.kind == "corruption"]
+    always = [text for text in corruptions if "severity" in parse_ref(text).keywords]
+    half = [text for text in corruptions if text not in always]
     words = " + ".join(str(registry.bind("dataset", text)) for text in recipe.texts_of_data)
     if recipe.share < 1:
         words = f"{recipe.share:g} of {words}"
@@ -290,8 +311,10 @@ def _card(recipe: Recipe, data: TrainingData) -> ModelCard:
         words += f", labels {', '.join(map(str, recipe.labels))}"
     if recipe.extra is not None:
         words += f" + {registry.bind('dataset', recipe.extra)}"
-    if corruptions:
-        words += f" half under {', '.join(corruptions)} of random severity"
+    if always:
+        words += f" under {', '.join(always)}"
+    if half:
+        words += f" half under {', '.join(half)} of random severity"
     return ModelCard(
         name=recipe.name,
         source="",

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, Misuse, NoLabels
 from holdfast.core.types import Dataset
 from holdfast.datasets import load
 from holdfast.datasets.subsample import keyed_choice
@@ -66,6 +66,7 @@ def unit_floats(pixels: Tensor) -> Tensor:
 def training_data(recipe: Recipe, device: torch.device) -> TrainingData:
     """Reads what the recipe names. A share, and what is held out, are chosen by ids: the order does not matter."""
     sets = [load(text) for text in recipe.texts_of_data]
+    _must_be_labelled(sets, recipe)
     chosen, held = zip(*(_chosen(dataset, recipe, len(sets)) for dataset in sets), strict=True)
     starts = np.cumsum([0, *(len(dataset.ids) for dataset in sets)])
     used = np.concatenate([start + part for start, part in zip(starts, chosen, strict=False)])
@@ -73,6 +74,7 @@ def training_data(recipe: Recipe, device: torch.device) -> TrainingData:
     if recipe.extra is not None:
         sets.append(load(recipe.extra))
         used = np.concatenate([used, starts[-1] + np.arange(len(sets[-1].ids))])
+        _must_be_labelled(sets[-1:], recipe)
     if not len(used):
         raise HoldfastError("no image is left to learn from", hint="hold fewer out, or use a larger share")
     _must_match(sets)
@@ -124,6 +126,20 @@ def _must_match(sets: list[Dataset]) -> None:
                 f"`{first.name}` and `{card.name}` differ in their classes or in the shape of their images",
                 hint='a mixture brings them together: dataset = "mix:[(…),(…)],classes=union,size=32"',
             )
+
+
+def _must_be_labelled(sets: list[Dataset], recipe: Recipe) -> None:
+    for dataset in sets:
+        count, named = len(dataset.card.classes), f"`{dataset.card.name}`"
+        if not count:
+            raise NoLabels(f"{named} has no labels to learn from", hint="name a dataset with labels")
+        unknown = [label for label in recipe.labels if not 0 <= label < count]
+        if unknown:
+            raise Misuse(f"{named} has the labels 0 to {count - 1}, and `labels` names {unknown[0]}")
+        outside = (dataset.labels < 0) | (dataset.labels >= count)
+        if outside.any():
+            problem = f"{int(outside.sum()):,} images of {named} have labels outside its {count} classes"
+            raise HoldfastError(problem, hint="leave them out of the dataset")
 
 
 def _partners(

@@ -62,6 +62,7 @@ def test_a_file_in_half_precision_has_half_the_bytes_and_its_own_digest(tmp_path
     [
         ({"loss": "pgd-at", "threats": (PGD,)}, (PGD,), ""),
         ({"threats": ("gaussian-noise:ladder=imagenet",)}, (), " half under gaussian-noise:ladder=imagenet"),
+        ({"threats": ("fog:severity=2", "contrast")}, (), " under fog:severity=2 half under contrast of random"),
     ],
 )
 def test_a_card_tells_what_a_model_was_trained_on(
@@ -170,6 +171,23 @@ def test_architectures_are_given_what_they_take(tmp_path: Path) -> None:
         architecture_text(replace(QUICK, architecture="torchvision:resnet50"), data)
         == "torchvision:resnet50,classes=10"
     )
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ({"architecture": "small-cnn:width=4,classes=5"}, "gives 5 logits, and the images have 10 classes"),
+        ({"architecture": "small-cnn:width=4,channels=3"}, "does not take images of 1 × 28 × 28"),
+        ({"mean": (0.5, 0.5, 0.5), "std": (0.2, 0.2, 0.2)}, "does not take images of 1 × 28 × 28"),
+        ({"labels": (3, 30)}, "has the labels 0 to 9, and `labels` names 30"),
+        ({"labels": (-1,)}, "has the labels 0 to 9, and `labels` names -1"),
+    ],
+)
+def test_a_network_or_label_that_the_data_do_not_have_is_refused(
+    tmp_path: Path, more: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(Misuse, match=problem):
+        train(replace(QUICK, **more), out=tmp_path / "m.safetensors", device=CPU)
 
 
 @pytest.mark.parametrize("threat", ["fab-linf", "fmn-l2"])
