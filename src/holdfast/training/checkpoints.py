@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import pickle
+import struct
 import tempfile
+import zipfile
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,13 +17,18 @@ from torch import Tensor
 from holdfast.core.errors import HoldfastError
 
 SUFFIX = ".checkpoint"
+UNREADABLE = (  # what zipfile and torch may raise for bytes that are not what they expect
+    *(zipfile.BadZipFile, zlib.error, pickle.UnpicklingError, struct.error),
+    *(RuntimeError, EOFError, LookupError, TypeError, ValueError, AttributeError),
+)
 
 
 @dataclass(slots=True)
 class Checkpoint:
     """Where training stands. `step`: steps taken; `tensors`: those of the training step, in its order.
 
-    `best`: weights of the best epoch so far by name, and its value and number; `seconds`: spent so far.
+    `draws`: torch's own state of draws on the CPU, for networks with dropout. `best`: weights of the best epoch so far
+    by name, and its value and number; `seconds`: spent so far.
     """
 
     recipe: str
@@ -31,6 +39,7 @@ class Checkpoint:
     best_value: float | None = None
     best_epoch: int = 0
     seconds: float = 0.0
+    draws: Tensor | None = None
 
 
 def checkpoint_path(out: Path) -> Path:
@@ -68,13 +77,28 @@ def read_checkpoint(path: Path, recipe: str) -> Checkpoint | None:
     if not path.exists():
         return None
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-        checkpoint = Checkpoint(**content)
-    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError, TypeError, ValueError, KeyError) as error:
-        raise HoldfastError(f"the checkpoint {path} cannot be read: {error}", hint="delete it to start over") from error
+        with zipfile.ZipFile(path) as packed:  # torch does not look at the checksums that it writes
+            is_damaged = packed.testzip() is not None
+        content = None if is_damaged else torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, MemoryError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise HoldfastError(f"the checkpoint {path} cannot be read: {why}") from error
+    except UNREADABLE as error:
+        raise _is_not_whole(path) from error
+    names = set(Checkpoint.__dataclass_fields__)
+    if not isinstance(content, dict) or not {"recipe", "step", "tensors"} <= set(content) <= names:
+        raise _is_not_whole(path)
+    checkpoint = Checkpoint(**content)
     if checkpoint.recipe != recipe:
         raise HoldfastError(
             f"the checkpoint {path} belongs to another recipe of that name",
             hint="delete it to start over, or write elsewhere with --out",
         )
     return checkpoint
+
+
+def _is_not_whole(path: Path) -> HoldfastError:
+    return HoldfastError(
+        f"the checkpoint {path} cannot be read: it is damaged, or no checkpoint of training",
+        hint="delete it to start over",
+    )

@@ -138,13 +138,9 @@ class Training:
         while step < self.per_epoch:
             self.one_step(order[step * self.recipe.batch : (step + 1) * self.recipe.batch])
             step += 1
-            if step < self.per_epoch and (time.perf_counter() - self.saved > self.every or self._may_be_over(step)):
+            if step < self.per_epoch and (self._is_due() or self._may_be_over()):
                 self._must_be_finite()
-                self._checkpoint(path)
-                if self.is_over():
-                    raise OutOfTimeError(
-                        f"the time for `{self.recipe.name}` is over", hint="the same command continues"
-                    )
+                self._checkpoint_or_end(path)
         self._must_be_finite()
         loss, right = (float(each) / self.per_epoch for each in (self.step.losses, self.step.right))
         pace = (step - first) * self.recipe.batch / (time.perf_counter() - begun)
@@ -153,15 +149,24 @@ class Training:
         validated = self._validated(epoch)
         for each in (self.step.losses, self.step.right):
             each.zero_()
-        if time.perf_counter() - self.saved > self.every and self.progress.step < self.total:
-            self._checkpoint(path)
         left = (self.total - self.progress.step) * self.recipe.batch / pace
         report = EpochReport(epoch + 1, self.recipe.epochs, loss, right, validated, pace, left, self.runner.words)
         self.on_epoch(report)
+        if self.progress.step < self.total and not self._is_out_of_patience() and (self._is_due() or self.is_over()):
+            self._checkpoint_or_end(path)
 
-    def _may_be_over(self, step: int) -> bool:
+    def _is_due(self) -> bool:
+        return time.perf_counter() - self.saved > self.every
+
+    def _checkpoint_or_end(self, path: Path) -> None:
+        """Writes a checkpoint, the last one where the time is over."""
+        self._checkpoint(path)
+        if self.is_over():
+            raise OutOfTimeError(f"the time for `{self.recipe.name}` is over", hint="the same command continues")
+
+    def _may_be_over(self) -> bool:
         """Asked every few steps; on a GPU the steps issued so far have to be through first."""
-        if step % OFTEN or not self.is_over():
+        if self.progress.step % OFTEN or not self.is_over():
             return False
         if self.device.type == "cuda":
             torch.cuda.synchronize()
@@ -247,7 +252,9 @@ class Training:
 
     def _checkpoint(self, path: Path) -> None:
         if self.processes.is_first:
-            write_checkpoint(path, replace(self.progress, tensors=self._tensors(), seconds=self._seconds()))
+            draws = torch.get_rng_state()
+            seconds = self._seconds()
+            write_checkpoint(path, replace(self.progress, tensors=self._tensors(), seconds=seconds, draws=draws))
         self.saved = time.perf_counter()
 
     def _seconds(self) -> float:
@@ -262,10 +269,18 @@ class Training:
     def _restore(self, checkpoint: Checkpoint | None) -> None:
         if checkpoint is None:
             return
-        for tensor, kept in zip(self._tensors(), checkpoint.tensors, strict=True):
+        tensors = self._tensors()
+        if [each.shape for each in tensors] != [each.shape for each in checkpoint.tensors]:
+            raise HoldfastError(
+                f"the checkpoint {checkpoint_path(self.out)} is not of the network `{self.architecture}`",
+                hint="delete it to start over, or write elsewhere with --out",
+            )
+        for tensor, kept in zip(tensors, checkpoint.tensors, strict=True):
             tensor.copy_(kept)
+        if checkpoint.draws is not None:
+            torch.set_rng_state(checkpoint.draws)
         best = {name: tensor.to(self.device) for name, tensor in checkpoint.best.items()}
-        self.progress = replace(checkpoint, tensors=[], best=best)
+        self.progress = replace(checkpoint, tensors=[], best=best, draws=None)
 
 
 def architecture_text(recipe: Recipe, data: TrainingData) -> str:

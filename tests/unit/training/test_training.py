@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch.nn.functional import dropout
 
 from holdfast.core.errors import HoldfastError, Misuse
 from holdfast.core.registry import registry
 from holdfast.models import load, read_card
+from holdfast.models.weights import architecture
 from holdfast.training import checkpoints
 from holdfast.training.recipes import Recipe
 from holdfast.training.train import EpochReport, OutOfTimeError, architecture_text, train
@@ -106,6 +108,37 @@ def test_an_interrupted_training_ends_with_the_weights_of_an_uninterrupted_one(
     assert not checkpoints.checkpoint_path(out).exists()
 
 
+def test_a_network_with_dropout_continues_with_the_draws_it_would_have_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import holdfast.training.train as loop
+
+    def with_dropout(text: str) -> Any:
+        made = architecture(text)
+        made.net.register_forward_hook(lambda net, _, logits: dropout(logits, 0.5, net.training))
+        return made
+
+    monkeypatch.setattr(loop, "built_architecture", with_dropout)
+    recipe, out = replace(QUICK, epochs=3), tmp_path / "again.safetensors"
+    whole = trained(recipe, tmp_path)
+    looks = iter(range(1000))
+    monkeypatch.setattr(loop, "OFTEN", 1)
+    with pytest.raises(OutOfTimeError):
+        train(recipe, out=out, device=CPU, is_over=lambda: next(looks) >= 5)
+    assert load(f"file:{train(recipe, out=out, device=CPU)}").card.weights == whole
+
+
+def test_the_time_is_over_in_short_epochs_too(tmp_path: Path) -> None:
+    reports: list[EpochReport] = []
+    recipe = replace(QUICK, epochs=50, batch=200)  # one step each
+    with pytest.raises(OutOfTimeError):
+        train(
+            recipe, out=tmp_path / "m.safetensors", device=CPU, on_epoch=reports.append, is_over=lambda: bool(reports)
+        )
+    assert len(reports) == 1
+    assert checkpoints.checkpoint_path(tmp_path / "m.safetensors").exists()
+
+
 def test_a_checkpoint_of_another_recipe_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "m.safetensors"
     checkpoints.write_checkpoint(checkpoints.checkpoint_path(out), checkpoints.Checkpoint("another", 1, []))
@@ -113,6 +146,39 @@ def test_a_checkpoint_of_another_recipe_is_refused(tmp_path: Path) -> None:
         train(QUICK, out=out, device=CPU)
     checkpoints.checkpoint_path(out).write_bytes(b"PK\x03\x04 cut short")
     with pytest.raises(HoldfastError, match="cannot be read"):
+        train(QUICK, out=out, device=CPU)
+
+
+def test_a_checkpoint_with_one_wrong_bit_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors.checkpoint"
+    checkpoints.write_checkpoint(path, checkpoints.Checkpoint("r", 1, [torch.full((50,), 1.5)]))
+    whole = path.read_bytes()
+    number = whole.index(torch.full((50,), 1.5).numpy().tobytes())
+    path.write_bytes(whole[:number] + b"\x01" + whole[number + 1 :])
+    with pytest.raises(HoldfastError, match="it is damaged, or no checkpoint of training"):
+        checkpoints.read_checkpoint(path, "r")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x80\x02.", b"\x80\x02K\x01ee.", {"weight": torch.ones(3)}, [1, 2], {"recipe": "r"}]
+)
+def test_a_file_that_is_no_checkpoint_is_refused_in_words(tmp_path: Path, content: Any) -> None:
+    path = tmp_path / "m.safetensors.checkpoint"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        torch.save(content, path)
+    with pytest.raises(HoldfastError, match="it is damaged, or no checkpoint of training"):
+        checkpoints.read_checkpoint(path, "r")
+
+
+def test_a_checkpoint_of_another_network_is_refused(tmp_path: Path) -> None:
+    from holdfast.training.train import _digest
+
+    out = tmp_path / "m.safetensors"
+    other = checkpoints.Checkpoint(_digest(QUICK), 1, [torch.ones(3)])
+    checkpoints.write_checkpoint(checkpoints.checkpoint_path(out), other)
+    with pytest.raises(HoldfastError, match="is not of the network"):
         train(QUICK, out=out, device=CPU)
 
 
