@@ -76,8 +76,40 @@ def test_a_file_of_recipes_is_trained_and_continued(tmp_path: Path) -> None:
     assert [path.stat().st_mtime_ns for path in sorted((tmp_path / "zoo").iterdir())] == times
 
 
-def test_a_command_that_names_nothing_or_too_much_is_refused(tmp_path: Path) -> None:
-    process = start(tmp_path, "train")
+@pytest.mark.slow
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("everything", [False, True], ids=["one", "all"])
+def test_a_training_that_is_stopped_says_so(tmp_path: Path, sign: signal.Signals, everything: bool) -> None:
+    (tmp_path / "mine.toml").write_text(
+        'dataset = "fashion-mnist-2k"\narchitecture = "small-cnn:width=4"\nepochs = 900\nbatch = 50\nrate = 0.01\n'
+    )
+    words = ("--all", "mine.toml", "--out", ".") if everything else ("mine.toml",)
+    process = start(tmp_path, "train", *words, "--device", "cpu", "--checkpoint-every", "0.2")
+    while process.poll() is None and not list(tmp_path.glob("*mine.safetensors.checkpoint")):
+        time.sleep(0.02)
+    process.send_signal(sign)
+    _, err = process.communicate(timeout=100)
+    assert process.returncode == 128 + sign
+    assert "stopped; " in err
+    assert "the same command continues" in err
+    assert "Traceback" not in err
+    left = {path.name.removeprefix(".") for path in tmp_path.iterdir()}
+    assert left == {"mine.toml", "mine.safetensors.checkpoint"}
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ((), "name one recipe, or a file of recipes with --all"),
+        (("fashion-standard", "--budget-seconds", "5"), "--budget-seconds and --processes are for a file of recipes"),
+        (("fashion-standard", "--processes", "2"), "--budget-seconds and --processes are for a file of recipes"),
+        (("fashion-standard", "--checkpoint-every", "nan"), "are more than zero"),
+    ],
+)
+def test_a_command_that_names_nothing_or_too_much_is_refused(
+    tmp_path: Path, words: tuple[str, ...], problem: str
+) -> None:
+    process = start(tmp_path, "train", *words)
     _, err = process.communicate(timeout=100)
     assert process.returncode == 2
-    assert "name one recipe, or a file of recipes with --all" in err
+    assert problem in err

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from holdfast.cli.output import DeviceOption, err, out, seconds_text
+from holdfast.cli.output import INTERRUPTED, DeviceOption, err, out, seconds_text
 from holdfast.core.errors import Misuse
 from holdfast.core.rounding import percent
 
@@ -44,17 +46,22 @@ def train_command(
         raise Misuse("name one recipe, or a file of recipes with --all", hint="holdfast list recipes")
     if speed not in SPEEDS:
         raise Misuse(f"--speed must be one of {', '.join(SPEEDS)}, got `{speed}`")
-    if processes < 1 or every <= 0 or (budget is not None and budget <= 0):
+    if processes < 1 or not every > 0 or (budget is not None and not budget > 0):
         raise Misuse("--processes, --checkpoint-every and --budget-seconds are more than zero")
+    if everything is None and (budget is not None or processes > 1):
+        raise Misuse("--budget-seconds and --processes are for a file of recipes", hint="name it with --all")
     how = cast("StepSpeed", speed)
     if everything is not None:
         from holdfast.training.family_training import train_family
 
         folder = out_file or Path(everything).with_suffix("")
         chosen: StepSpeed = "graph" if how == "auto" else how
-        for path in train_family(
-            everything, out=folder, budget=budget, processes=processes, device=str(pick_device(device)), speed=chosen
-        ):
+        made_on = str(pick_device(device))
+        with _ending_in_words("models that are finished are kept, and the same command continues the others"):
+            paths = train_family(
+                everything, out=folder, budget=budget, processes=processes, device=made_on, speed=chosen, every=every
+            )
+        for path in paths:
             out.print(str(path), soft_wrap=True)
         return
     from holdfast.training.recipes import load_recipe
@@ -63,10 +70,18 @@ def train_command(
     assert recipe is not None, "either a recipe or a file of them is named"
     made = load_recipe(recipe)
     target = out_file or Path(f"{made.name}.safetensors")
-    if target.suffix != ".safetensors":
-        raise Misuse(f"a model file ends in .safetensors, got `{target.name}`")
-    path = train(made, out=target, device=pick_device(device), speed=how, every=every, on_epoch=_show_epoch)
+    with _ending_in_words("the same command continues from the last checkpoint, where there is one"):
+        path = train(made, out=target, device=pick_device(device), speed=how, every=every, on_epoch=_show_epoch)
     out.print(str(path), soft_wrap=True)
+
+
+@contextlib.contextmanager
+def _ending_in_words(words: str) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        err.print(f"stopped; {words}", soft_wrap=True)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _show_epoch(report: EpochReport) -> None:

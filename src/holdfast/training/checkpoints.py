@@ -63,13 +63,14 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
             os.fsync(file.fileno())
         part.replace(path)
     except (OSError, RuntimeError) as error:  # torch tells of a full disk by a RuntimeError
-        if part is not None:
-            part.unlink(missing_ok=True)
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error).splitlines()[0]
         kept = f"the last checkpoint, {path}, is whole" if path.exists() else "there is no checkpoint yet"
         raise HoldfastError(
             f"the checkpoint cannot be written: {why}", hint=f"{kept}: make room, and the same command continues"
         ) from error
+    finally:
+        if part is not None:
+            part.unlink(missing_ok=True)
 
 
 def read_checkpoint(path: Path, recipe: str) -> Checkpoint | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -28,9 +29,10 @@ from holdfast.core.types import Batch, Score
 from holdfast.datasets import load as load_dataset
 from holdfast.models import load, read_card
 from holdfast.models.file import annotate_model
+from holdfast.training.output_file import InUse
 from holdfast.training.recipes import Recipe, family
 from holdfast.training.recording import StepSpeed
-from holdfast.training.train import EpochReport, OutOfTimeError, train
+from holdfast.training.train import EVERY, EpochReport, OutOfTimeError, train
 from holdfast.training.training_data import unit_floats
 from holdfast.training.validation import WIDTH, logits_of
 
@@ -47,6 +49,7 @@ def train_family(
     processes: int,
     device: str,
     speed: StepSpeed,
+    every: float = EVERY,
     only: Sequence[str] = (),
     checked: bool = True,
 ) -> list[Path]:
@@ -57,17 +60,21 @@ def train_family(
         claim.unlink()
     deadline = time.time() + (budget if budget is not None else 1e9)
     command = [sys.executable, "-m", MODULE, name, "--out", str(out), "--deadline", str(deadline)]
+    command += ["--checkpoint-every", str(every)]
     command += ["--device", device, "--speed", speed, "--worker", *(f"--only={each}" for each in only)]
     command += [] if checked else ["--unchecked"]
     imports = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
     threads = max(1, (os.cpu_count() or 1) // processes)
     env = {"OMP_NUM_THREADS": str(threads), "TORCHINDUCTOR_COMPILE_THREADS": str(threads)} | os.environ
-    workers = [subprocess.Popen(command, env=env | {"PYTHONPATH": imports}) for _ in range(processes)]
+    env |= {"PYTHONPATH": imports}  # in sessions of their own, Ctrl-C reaches this process alone, which ends them
+    workers = [subprocess.Popen(command, env=env, start_new_session=True) for _ in range(processes)]
     try:
         codes = [worker.wait() for worker in workers]
     except BaseException:
         for worker in workers:
             worker.terminate()
+        for worker in workers:
+            worker.wait()
         raise
     if any(codes):
         raise HoldfastError(f"{sum(map(bool, codes))} of {processes} workers failed", hint="their messages are above")
@@ -84,7 +91,14 @@ def chosen_recipes(name: str, only: Sequence[str]) -> list[Recipe]:
 
 
 def work(
-    recipes: Sequence[Recipe], out: Path, device: torch.device, *, deadline: float, speed: StepSpeed, checked: bool
+    recipes: Sequence[Recipe],
+    out: Path,
+    device: torch.device,
+    *,
+    deadline: float,
+    speed: StepSpeed,
+    checked: bool,
+    every: float = EVERY,
 ) -> None:
     """Trains one recipe after the other that nobody else has begun, until the time is over."""
     failed = 0
@@ -96,19 +110,21 @@ def work(
             if not is_ours or path.exists():
                 continue
             try:
-                _train_one(recipe, path, device, deadline, speed, checked)
+                _train_one(recipe, path, device, deadline, speed, checked, every)
             except OutOfTimeError:
                 _log(f"{recipe.name}  the time is over; its checkpoint is kept")
                 return
+            except InUse:
+                _log(f"{recipe.name}  is left to another training that writes it")
             except HoldfastError as error:
                 failed += 1
                 _log(f"{recipe.name}  failed: {error}")
     if failed:
-        raise HoldfastError(f"{failed} recipes failed")
+        raise HoldfastError(f"{failed} of {len(recipes)} recipes failed")
 
 
 def _train_one(
-    recipe: Recipe, path: Path, device: torch.device, deadline: float, speed: StepSpeed, checked: bool
+    recipe: Recipe, path: Path, device: torch.device, deadline: float, speed: StepSpeed, checked: bool, every: float
 ) -> None:
     begun, reports = time.perf_counter(), list[EpochReport]()
 
@@ -117,10 +133,14 @@ def _train_one(
 
     with contextlib.ExitStack() as stack:
         part = path.with_name(f".{path.name}")  # its own name once it is checked
+        train(recipe, out=part, device=device, on_epoch=reports.append, every=every, speed=speed, is_over=is_over)
         stack.callback(part.unlink, missing_ok=True)
-        train(recipe, out=part, device=device, on_epoch=reports.append, speed=speed, is_over=is_over)
         trained = time.perf_counter() - begun
-        checks = check_model_file(part, recipe, device) if checked else {}
+        checks = dict[str, Score]()
+        try:
+            checks = check_model_file(part, recipe, device) if checked else {}
+        except HoldfastError as error:  # the model is whole all the same
+            _log(f"{recipe.name}  is trained, and cannot be checked: {error}")
         saved = read_card(part)
         assert saved is not None, "a trained model has a card"
         words = "; ".join(f"{what} {score.percent()} of {score.n:,}" for what, score in checks.items())
@@ -181,6 +201,7 @@ def work_or_start_workers() -> None:
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--speed", default="graph", choices=["eager", "graph", "compile"])
+    parser.add_argument("--checkpoint-every", type=float, default=EVERY)
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--unchecked", action="store_true")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
@@ -190,7 +211,16 @@ def work_or_start_workers() -> None:
     try:
         recipes = chosen_recipes(given.name, given.only)
         if given.worker:
-            work(recipes, given.out, torch.device(device), deadline=given.deadline, speed=speed, checked=checked)
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # closes what is open
+            work(
+                recipes,
+                given.out,
+                torch.device(device),
+                deadline=given.deadline,
+                speed=speed,
+                checked=checked,
+                every=given.checkpoint_every,
+            )
             return
         made = train_family(
             given.name,
@@ -199,6 +229,7 @@ def work_or_start_workers() -> None:
             processes=given.processes,
             device=device,
             speed=speed,
+            every=given.checkpoint_every,
             only=given.only,
             checked=checked,
         )
@@ -206,6 +237,9 @@ def work_or_start_workers() -> None:
     except HoldfastError as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(error.exit_code)
+    except OSError as error:
+        sys.stderr.write(f"error: {error.filename}: {error.strerror or error}\n")
+        sys.exit(1)
 
 
 if __name__ == "__main__":

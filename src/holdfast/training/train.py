@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -21,7 +22,8 @@ from holdfast.models.weights import architecture as built_architecture
 from holdfast.training.checkpoints import Checkpoint, checkpoint_path, read_checkpoint, write_checkpoint
 from holdfast.training.learning_model import LearningModel
 from holdfast.training.optimisers import AveragedWeights, optimiser_of, rate_at, share_at
-from holdfast.training.processes import Processes
+from holdfast.training.output_file import reserved
+from holdfast.training.processes import Processes, is_first_process
 from holdfast.training.recipes import Recipe, check_names, check_numbers
 from holdfast.training.recording import StepRunner, StepSpeed
 from holdfast.training.training_data import TrainingData, training_data
@@ -71,7 +73,8 @@ def train(
     """
     check_numbers(recipe)
     check_names(recipe)
-    return Training(recipe, out, device, on_epoch, every, speed, is_over).run()
+    with reserved(out) if is_first_process() else contextlib.nullcontext():
+        return Training(recipe, out, device, on_epoch, every, speed, is_over).run()
 
 
 class Training:
@@ -205,10 +208,13 @@ class Training:
         checks = recipe.validation or recipe.paired
         validated = validate(recipe, self._result(), self.card, self.data) if checks else None
         if recipe.every_epoch and self.processes.is_first:
-            self._save(self.out.with_name(f"{self.out.stem}-epoch{epoch + 1:03d}.safetensors"))
+            stem = self.out.stem.removeprefix(
+                "."
+            )  # a file that is not checked yet is hidden, those of its epochs are not
+            self._save(self.out.with_name(f"{stem}-epoch{epoch + 1:03d}.safetensors"))
         if validated is None or recipe.keep == "last":
             return validated
-        value = validated.value(recipe.keep)
+        value = self.processes.of_first(validated.value(recipe.keep))
         if self.progress.best_value is None or value > self.progress.best_value:
             self.progress.best_value, self.progress.best_epoch = value, epoch
             self.progress.best = {name: tensor.clone() for name, tensor in self._result().state_dict().items()}
