@@ -61,6 +61,17 @@ def test_two_processes_train_what_one_trains(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_two_processes_stop_after_the_same_epoch_and_speak_once(tmp_path: Path) -> None:
+    recipe = (  # statistics of norms differ between the processes, and with this seed what each holds for the best
+        "fashion-standard:dataset=(subsample:fashion-mnist-2k,count=600),architecture=(resnet20-cifar:width=4),batch=20,"
+        "epochs=12,optimiser=sgd,rate=0.1,validation=200,keep=accuracy,patience=1,average=0,seed=1"
+    )
+    launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
+    text = finished(start(tmp_path, "train", recipe, "--out", "m.safetensors", "--device", "cpu", launcher=launcher))
+    assert text.count("epoch 1/12") == text.count("m.safetensors\n") == 1
+
+
+@pytest.mark.slow
 def test_a_file_of_recipes_is_trained_and_continued(tmp_path: Path) -> None:
     (tmp_path / "two.toml").write_text(
         'dataset = "subsample:fashion-mnist-2k,count=200"\narchitecture = "small-cnn:width=2"\nepochs = 1\nbatch = 50\n'

@@ -64,6 +64,7 @@ def train_command(
         for path in paths:
             out.print(str(path), soft_wrap=True)
         return
+    from holdfast.training.processes import is_first_process
     from holdfast.training.recipes import load_recipe
     from holdfast.training.train import train
 
@@ -72,7 +73,8 @@ def train_command(
     target = out_file or Path(f"{made.name}.safetensors")
     with _ending_in_words("the same command continues from the last checkpoint, where there is one"):
         path = train(made, out=target, device=pick_device(device), speed=how, every=every, on_epoch=_show_epoch)
-    out.print(str(path), soft_wrap=True)
+    if is_first_process():
+        out.print(str(path), soft_wrap=True)
 
 
 @contextlib.contextmanager

@@ -45,6 +45,12 @@ class Processes:
         dist.broadcast(shared, 0)
         return float(shared)
 
+    def end(self) -> None:
+        """Waits for the others and closes the connection: one that is cut at exit may abort a process."""
+        if self.count > 1:
+            dist.barrier()
+            dist.destroy_process_group()
+
     def part_of(self, batch: int) -> int:
         if batch % self.count:
             raise Misuse(f"a batch of {batch} cannot be shared by {self.count} processes", hint="change `batch`")

@@ -131,6 +131,7 @@ class Training:
         if self.processes.is_first:
             self._save(self.out)
             path.unlink(missing_ok=True)
+        self.processes.end()
         return self.out
 
     def _epoch(self, path: Path) -> None:
@@ -154,7 +155,8 @@ class Training:
             each.zero_()
         left = (self.total - self.progress.step) * self.recipe.batch / pace
         report = EpochReport(epoch + 1, self.recipe.epochs, loss, right, validated, pace, left, self.runner.words)
-        self.on_epoch(report)
+        if self.processes.is_first:
+            self.on_epoch(report)
         if self.progress.step < self.total and not self._is_out_of_patience() and (self._is_due() or self.is_over()):
             self._checkpoint_or_end(path)
 
