@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 import struct
@@ -53,17 +54,19 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     content["tensors"] = [tensor.detach().cpu() for tensor in checkpoint.tensors]
     content["best"] = {name: tensor.detach().cpu() for name, tensor in checkpoint.best.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
+    packed = io.BytesIO()
+    torch.save(content, packed)  # not into the file: torch hides the reason where that cannot be written
     part = None
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         part = Path(name)
         with os.fdopen(handle, "wb") as file:
-            torch.save(content, file)
+            file.write(packed.getbuffer())
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
-    except (OSError, RuntimeError) as error:  # torch tells of a full disk by a RuntimeError
-        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error).splitlines()[0]
+    except OSError as error:
+        why = error.strerror or error
         kept = f"the last checkpoint, {path}, is whole" if path.exists() else "there is no checkpoint yet"
         raise HoldfastError(
             f"the checkpoint cannot be written: {why}", hint=f"{kept}: make room, and the same command continues"

@@ -199,6 +199,17 @@ def test_a_full_disk_leaves_the_last_checkpoint_whole(tmp_path: Path, monkeypatc
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a system without /dev/full")
+def test_a_disk_that_is_full_half_way_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    part = tmp_path / "part"
+    part.touch()
+    monkeypatch.setattr(checkpoints.tempfile, "mkstemp", lambda **_: (os.open("/dev/full", os.O_WRONLY), str(part)))
+    large = checkpoints.Checkpoint("r", 1, [torch.ones(100_000)])
+    with pytest.raises(HoldfastError, match="cannot be written: No space left on device"):
+        checkpoints.write_checkpoint(tmp_path / "m.safetensors.checkpoint", large)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_loss_that_is_not_a_number_ends_training(tmp_path: Path) -> None:
     with pytest.raises(HoldfastError, match="epoch 1: the loss is not a number") as caught:
         train(replace(QUICK, optimiser="sgd", rate=100.0), out=tmp_path / "m.safetensors", device=CPU)
