@@ -79,12 +79,12 @@ def start(group: list[str], number: int, logs: Path, chosen: argparse.Namespace)
 
 def finished(running: list[subprocess.Popen[bytes]], store: Path) -> list[int]:
     """Waits for all, and says now and then how far they are."""
-    begun = said = time.monotonic()
+    begun = shown = time.monotonic()
     while any(process.poll() is None for process in running):
         time.sleep(0.5)
-        if time.monotonic() - said >= EVERY:
-            said = time.monotonic()
-            print(f"{said - begun:.0f} s: {rows_in(store)} runs", flush=True)
+        if time.monotonic() - shown >= EVERY:
+            shown = time.monotonic()
+            print(f"{shown - begun:.0f} s: {rows_in(store)} runs", flush=True)
     return [process.wait() for process in running]
 
 
