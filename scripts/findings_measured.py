@@ -55,7 +55,7 @@ class Measured:
         """What a model was trained on, in a word or two."""
         threats = self.threats(model)
         if not threats:
-            return CORRUPTED if " half under " in self.trained_on(model) else STANDARD
+            return CORRUPTED if " under " in self.trained_on(model) else STANDARD
         if len(threats) > 1:
             return "several threats"
         name = threats[0].partition(":")[0]

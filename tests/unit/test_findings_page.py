@@ -129,12 +129,13 @@ def test_a_group_is_the_norm_of_a_single_ball_threat(findings: ModuleType) -> No
         ("jpeg", ("jpeg-linf:radius=0.05",), "d"),
         ("union", ("pgd-linf:radius=8/255", "pgd-l2:radius=0.5"), "d"),
         ("noisy", (), "d, half under gaussian-noise of random severity"),
+        ("foggy", (), "d under fog:severity=3"),
         ("plain", (), "d"),
     ):
         made.lines[name] = {"d": line("d", 900, threats=threats, trained_on=trained_on)}
     groups = [made.group(name) for name in made.models]
     assert groups[:3] == ["linf", "l1", "other threats"]
-    assert groups[3:] == ["several threats", "corruptions in training", "standard training"]
+    assert groups[3:] == ["several threats", *["corruptions in training"] * 2, "standard training"]
 
 
 def test_means_over_corruptions_and_attacks_need_all_of_them(findings: ModuleType) -> None:

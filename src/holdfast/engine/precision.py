@@ -41,8 +41,8 @@ FAR = 10.0  # times its gain in float32: a sample that this would not break is o
 FEW_PASSES = 5000  # need no measurement to be known as few
 WORTH_SECONDS = 8.0  # of float32 gradients: preparing and trying a fast version take one to four
 WORTH_GROUPED = 200.0  # where convolutions are grouped: EfficientNet-Lite0 takes 7 s to make, 9 to compile, for 1.6x
-TRIAL_GAIN = 0.4  # of float32's time that a fast version saves at least, where it is used: less than a trial is no gain
-TRIAL_COST = 1.5  # of a trial in float32: it is run in both
+TRIAL_GAIN = 0.4  # of float32's time that a fast version is taken to save: 1.6 times its pace on EfficientNet-Lite0
+TRIAL_COST = 1.5  # times the short attack in float32: it is made with the fast version too
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Trial:
 
 
 def trial_passes(attack: Attack) -> float:
-    """Passes to the images, in float32, that a trial of an attack is worth at most."""
+    """What a trial of an attack costs at most, counted in float32 passes to the images."""
     parts = [part for part, _ in dict.fromkeys(short_parts(attack))]
     return TRIAL_COST * SAMPLES * sum(part.cost.backwards for part in parts)
 

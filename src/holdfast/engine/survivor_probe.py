@@ -111,11 +111,11 @@ def _survivors(job: Job, pieces: Sequence[Rows], order: Sequence[str]) -> list[s
 
 
 class _Look:
-    """Some survivors, as the attack met them. The model itself is asked: a fast version takes time to get used to."""
+    """Some survivors, as the attack met them. The model itself is asked, not its fast version."""
 
     def __init__(self, job: Job, chosen: list[str], device: torch.device, width: int) -> None:
         before = replace(job, changes=job.changes[:-1], logits=None).measured(chosen, device, width)
-        self.whole, self.model, self.width = job.model, ExactModel(job.model), width
+        self.unpadded, self.model, self.width = job.model, ExactModel(job.model), width
         labels = torch.from_numpy(before.labels).to(device)
         self.batch = Batch(before.after, labels, tuple(chosen))
         self.noise = Noise.of(job.run.seed, chosen, device).scope("survivor probe")
@@ -165,7 +165,7 @@ class _Look:
         """Those of the margins, all in one batch."""
         leaf = self.batch.images[rows].clone().requires_grad_()
         with torch.enable_grad():
-            margins = margin_of(self.whole(leaf).float(), self.batch.labels[rows])  # as long as it is, not padded
+            margins = margin_of(self.unpadded(leaf).float(), self.batch.labels[rows])
             (gradient,) = torch.autograd.grad(margins.sum(), leaf)
         return gradient.nan_to_num(0.0)
 

@@ -210,9 +210,7 @@ class Training:
         checks = recipe.validation or recipe.paired
         validated = validate(recipe, self._result(), self.card, self.data) if checks else None
         if recipe.every_epoch and self.processes.is_first:
-            stem = self.out.stem.removeprefix(
-                "."
-            )  # a file that is not checked yet is hidden, those of its epochs are not
+            stem = self.out.stem.removeprefix(".")  # only a file that is not checked yet is hidden
             self._save(self.out.with_name(f"{stem}-epoch{epoch + 1:03d}.safetensors"))
         if validated is None or recipe.keep == "last":
             return validated

@@ -22,11 +22,13 @@ from holdfast.engine import fast_versions
 from holdfast.engine.evaluate import Evaluation
 from holdfast.engine.fast_versions import FastVersions
 from holdfast.engine.jobs import ModelLoader, RunOptions
+from holdfast.engine.measure import final_logits
 from holdfast.engine.passes_ahead import PassesAhead
 from holdfast.engine.precision import QUERIES, STEPS, Trial, references, short_parts, tried
 from holdfast.engine.watch import Watcher
 from holdfast.models import TorchClassifier, wrap
 from holdfast.models.fast import FastModel
+from holdfast.models.lengths import Padded
 from holdfast.store import Store
 
 
@@ -363,3 +365,31 @@ def test_recorded_steps_go_where_memory_runs_out(tmp_path: Path) -> None:
     assert held[0] is not None
     assert held[1] is None
     assert evaluation.width.value == 8
+
+
+def test_a_model_is_asked_in_few_lengths_on_a_gpu_alone() -> None:
+    loader = ModelLoader(torch.device("cpu"))
+    job = loader.job(registry.bind("model", "fashion-standard"), registry.scenario("fashion-mnist-2k"), RunOptions())
+    assert isinstance(job.model, TorchClassifier)
+    loader.make_fast(job, "exact", 8, lambda _: None)
+    assert job.model.exact is None
+    loader.device = torch.device("cuda")
+    loader.make_fast(job, "exact", 8, lambda _: None)
+    assert isinstance(job.model.exact, Padded)
+    assert job.model.fast is None
+    assert job.model.exact is loader.fast.exact(job), "one and the same for all runs of the model"
+
+
+def test_scores_ask_in_the_lengths_that_suit_the_model() -> None:
+    model, asked = curved(), list[int]()
+    model.exact = Padded(model)
+    images = batch_of(model, 10).images
+    expected = model(images).detach()
+    model.net.register_forward_pre_hook(lambda _, given: asked.append(len(given[0])))
+    torch.testing.assert_close(final_logits(model, images, 4), expected)
+    assert asked[0] == 4
+    assert len(asked) == 3
+    model.exact.lengths.cost = 1e9
+    asked.clear()
+    torch.testing.assert_close(final_logits(model, images, 4), expected)
+    assert asked == [4, 4, 4], "the last two are padded while a new length costs more"
