@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -35,8 +36,10 @@ def main() -> None:
     shared = groups(hard, [] if chosen.adversarial else easy, chosen.processes)
     logs = chosen.store.with_name(f"{chosen.store.name}-logs")
     logs.mkdir(parents=True, exist_ok=True)
-    running = [start(group, number, logs, chosen) for number, group in enumerate(shared)]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as Ctrl-C: the processes end with this one
+    running: list[subprocess.Popen[bytes]] = []
     try:
+        running += [start(group, number, logs, chosen) for number, group in enumerate(shared)]
         codes = finished(running, chosen.store)
     except BaseException:
         for process in running:
