@@ -22,6 +22,7 @@ from holdfast.engine.precision import (
     LEAST_PACE,
     SAMPLES,
     TRIAL_GAIN,
+    WORTH_MADE,
     References,
     Trial,
     issuing_share,
@@ -93,8 +94,9 @@ class FastVersions:
             return None, "float32"
         if (why := self.refused.get(_model_key(job))) is not None:
             return None, why
-        seconds = self._seconds(job, width, ahead) if speed == "auto" else math.inf
-        if seconds < self._worth(job):
+        worth = self._worth(job, width, speed)
+        seconds = self._seconds(job, width, ahead, worth) if speed == "auto" else math.inf
+        if seconds < worth:
             return None, "float32: the job is too short for a faster version"
         if math.isfinite(seconds) and not self._is_worth_a_trial(job, ahead):
             return None, "float32: the run is too short to try a faster version"
@@ -119,14 +121,14 @@ class FastVersions:
         cost = sum(trial_passes(change) for _, change in _attacks(job))
         return TRIAL_GAIN * _own_passes(job) * ahead.share_taken(1.0) > cost
 
-    def _seconds(self, job: Job, width: int, ahead: PassesAhead) -> float:
+    def _seconds(self, job: Job, width: int, ahead: PassesAhead, worth: float) -> float:
         """What this job and those ahead take with float32's gradients: as the runs so far, or short attacks, tell."""
         backwards = max(ahead.left, _own_passes(job))
         passes = backwards / (1 - _forward_share(job))
         if passes < FEW_PASSES:
             return 0.0
         bound = passes / self._pace(job, width)
-        if bound < self._worth(job):
+        if bound < worth:
             return bound
         if self.device.type == "cuda" and is_worth_compiling(bound / USUAL_RATIO):
             prepare(self.device)
@@ -134,14 +136,15 @@ class FastVersions:
             return bound * taken
         # of an attack's first part alone: a fraction of the cost, and enough to see that a job is short
         first = [self._reference(job, ref, change, width, first=True).unbroken for ref, change in _attacks(job)]
-        if (upper := bound * max(first, default=1.0)) < self._worth(job):
+        if (upper := bound * max(first, default=1.0)) < worth:
             return upper
         unbroken = [self._reference(job, ref, change, width).unbroken for ref, change in _attacks(job)]
         return bound * max(unbroken, default=1.0)
 
-    def _worth(self, job: Job) -> float:
+    def _worth(self, job: Job, width: int, speed: Speed) -> float:
+        """How long float32 must be expected to take; a version that was made for a run before costs its trial alone."""
         assert isinstance(job.model, TorchClassifier)
-        return worth_seconds(job.model.net)
+        return WORTH_MADE if (_model_key(job), width, speed) in self.made else worth_seconds(job.model.net)
 
     def _trusted(self, job: Job, fast: FastModel, width: int) -> Version:
         """The fast version for those parts of the job's attacks for which it is as strong as float32."""

@@ -41,6 +41,7 @@ FAR = 10.0  # times its gain in float32: a sample that this would not break is o
 FEW_PASSES = 5000  # need no measurement to be known as few
 WORTH_SECONDS = 8.0  # of float32 gradients: preparing and trying a fast version take one to four
 WORTH_GROUPED = 200.0  # where convolutions are grouped: EfficientNet-Lite0 takes 7 s to make, 9 to compile, for 1.6x
+WORTH_MADE = 1.0  # of float32 gradients, where the fast version is there: it is tried for every attack
 TRIAL_GAIN = 0.4  # of float32's time that a fast version is taken to save: 1.6 times its pace on EfficientNet-Lite0
 TRIAL_COST = 1.5  # times the short attack in float32: it is made with the fast version too
 

@@ -147,17 +147,25 @@ def test_a_sweep_is_tried_at_its_smallest_radius() -> None:
 def deciding(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[object, str]]:
     """What is decided for a job on `fashion-mnist-2k`, with a given fast version."""
 
+    loader = ModelLoader(torch.device("cpu"))
+
     def decided(
-        made: type[Same], text: str, *, pace: float = 100.0, ahead: int = 0, taken: float | None = None
+        made: type[Same],
+        text: str,
+        *,
+        pace: float = 100.0,
+        ahead: int = 0,
+        taken: float | None = None,
+        versions: FastVersions | None = None,
     ) -> tuple[object, str]:
         monkeypatch.setattr(fast_versions, "fast_version", lambda model, *_, **__: made(model))
         monkeypatch.setattr(fast_versions, "issuing_share", lambda *_: 0.0)
         monkeypatch.setattr(fast_versions, "pace", lambda model, *_: 1000.0 if isinstance(model, Same) else pace)
-        loader = ModelLoader(torch.device("cpu"))
         scenario = registry.scenario(f"fashion-mnist-2k+{text}")
         job = loader.job(registry.bind("model", "fashion-standard"), scenario, RunOptions(samples=200))
         passes = PassesAhead(left=ahead, bound=0 if taken is None else ahead, taken=int((taken or 0.0) * ahead))
-        fast = FastVersions(torch.device("cpu")).version(job, "auto", 64, passes, lambda _: None)
+        chosen = versions or FastVersions(torch.device("cpu"))
+        fast = chosen.version(job, "auto", 64, passes, lambda _: None)
         return fast, job.footer.facts["gradients"]
 
     return decided
@@ -231,6 +239,20 @@ def test_a_part_for_which_it_is_weaker_takes_the_model(deciding: Any) -> None:
 def test_a_slower_version_or_a_short_job_stays_in_float32(deciding: Any) -> None:
     assert deciding(Same, "pgd-linf:radius=2/255,steps=40", pace=999.0)[0] is None
     assert "too short" in deciding(Same, "pgd-linf:radius=2/255,steps=10")[1]
+
+
+def test_a_version_that_is_there_is_taken_for_the_rest_of_a_job(deciding: Any) -> None:
+    """What is left, 6.7 seconds at most, is too short to make one."""
+    there = FastVersions(torch.device("cpu"))
+
+    def chosen(steps: int) -> tuple[object, str]:
+        result: tuple[object, str] = deciding(Same, f"pgd-linf:radius=1/255,steps={steps}", pace=900, versions=there)
+        return result
+
+    assert "the job is too short" in chosen(30)[1]
+    assert isinstance(chosen(80)[0], Same)
+    assert isinstance(chosen(30)[0], Same)
+    assert "the job is too short" in chosen(20)[1]
 
 
 def test_a_job_is_short_where_the_attack_breaks_nearly_all_at_once(deciding: Any) -> None:
