@@ -6,6 +6,7 @@ Each takes the accuracies of a store and says what they show; where models or sc
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,13 +14,16 @@ from itertools import combinations
 from statistics import mean, median
 
 import numpy as np
+from findings_curves import DEFENDED, MASKING, ROLES, UNDEFENDED, above_the_defended, read_curves
 from findings_epochs import differences, mean_difference, printed_differences, read_epochs
 from findings_measured import FEWEST, STANDARD, Measured, agreement, is_ball, r2, slope, value_of
+from findings_planes import SOURCES, explained, read_planes
 
 from holdfast.core.rounding import percent, shown
 from holdfast.core.table import table
 from holdfast.core.types import Score
 from holdfast.metrics.scopes import metric_of
+from holdfast.store.published import published
 from holdfast.store.rows import Rows
 from holdfast.trends.bands import upper_limit_score
 from holdfast.trends.fits import fit
@@ -29,11 +33,13 @@ MULTI = "MultiRobustBench, arXiv:2302.10980"
 MULTI_ID = "Multi-ID effective robustness, arXiv:2302.01381"
 AGREEMENT = "Posterior agreement"
 TESTBED = "ImageNet testbed, arXiv:2007.00644"
+PRINTED = "oodrobustbench-cifar10-linf"  # what the paper's Table 1 has
 STRONG, WEAK = 0.9, 0.5  # R²
 NOISES = ("gaussian-noise", "shot-noise", "impulse-noise")
 LOW_FREQUENCY = ("contrast", "fog")
 UNSEEN = ("stadv", "ppgd", "lpa")
 SHORTCUTS = ("1-cgo", "2-cgo", "3-cgo")
+TRAINED_RADIUS = 8  # of 255: of the defended model whose agreement is drawn over radii
 COUNTED = 5  # the first epoch that a choice may fall on: scripts/make_selection.py says why
 FAR_BELOW = 0.8  # an upper limit below this is far from what perfect robustness would be
 HOLDS, FAILS, UNKNOWN = "holds", "does not hold", "cannot be told here"
@@ -107,17 +113,40 @@ def _lines_finding(claim: str, theirs: str, rule: str, found: Mapping[str, Score
     return Finding(OOD, claim, theirs, ours, HOLDS if len(strong) > len(found) / 2 else FAILS, rule)
 
 
-def mean_line(data: Measured) -> Finding:
-    claim = "The line of ID against mean OOD accuracy over corruptions."
-    theirs, rule = "R² > 0.9 for most shifts, over adversarially trained models", "R² ≥ 0.9, adversarial models"
-    shifts = {line.footer.changes[0].name for line in data.of_kinds("corruption").values()}
+def mean_accuracy_line(data: Measured) -> Finding:
+    pairs = [(value_of(data.clean(m)), data.corrupted(m)) for m in data.models if data.is_adversarial(m)]
+    return _mean_line("accuracy", pairs, len(data.shifts()))
+
+
+def mean_robustness_line(data: Measured) -> Finding:
+    attacked = [line.footer for line in data.of_kinds("corruption", "attack").values()]
+    if not attacked:
+        return _mean_line("robustness", [], 0)
+    attack = attacked[0].changes[1].text
+    inside = f"{attacked[0].dataset}+{attack}"
     models = [m for m in data.models if data.is_adversarial(m)]
-    pairs = [(value_of(data.clean(m)), value) for m in models if (value := data.corrupted(m)) is not None]
-    made, steep = r2(pairs), slope(pairs)
-    if made is None or steep is None:
-        return unknown_because(OOD, claim, theirs, f"{len(pairs)} models with all corruptions; {FEWEST} needed", rule)
-    ours = f"R² {number(made)}, slope {shown(steep, 2)}, {len(pairs)} models, {len(shifts)} corruptions"
+    pairs = [(value_of(data.score(m, inside)), data.corrupted(m, attack)) for m in models]
+    return _mean_line("robustness", pairs, len(data.shifts(attack)))
+
+
+def _mean_line(what: str, pairs: Sequence[tuple[float | None, float | None]], shifts: int) -> Finding:
+    claim, rule = f"The line of ID against mean OOD {what}.", f"R² ≥ {STRONG}, adversarial models, under corruptions"
+    table = published(PRINTED).table
+    printed = list(zip(table.column(f"id-{what}"), table.column(f"ood-d-{what}"), strict=True))
+    theirs = f"{_line_words(printed)}, the {len(printed)} models of its Table 1, corruptions and natural shifts"
+    whole = [(x, y) for x, y in pairs if x is not None and y is not None]
+    made = r2(whole)
+    if made is None:
+        return unknown_because(OOD, claim, theirs, f"{len(whole)} models with all corruptions; {FEWEST} needed", rule)
+    ours = f"{_line_words(whole)}, {len(whole)} models, {shifts} corruptions"
     return Finding(OOD, claim, theirs, ours, HOLDS if made.value >= STRONG else FAILS, rule)
+
+
+def _line_words(pairs: Sequence[tuple[float, float]]) -> str:
+    made, steep = r2(pairs), slope(pairs)
+    assert made is not None, "enough models"
+    assert steep is not None, "enough models"
+    return f"R² {number(made)}, slope {shown(steep, 2)}"
 
 
 def unseen_threats(data: Measured) -> Finding:
@@ -313,6 +342,36 @@ def agreement_discriminates(data: Measured) -> Finding:
     return Finding(AGREEMENT, claim, theirs, "; ".join(parts), HOLDS if below else FAILS, rule)
 
 
+def agreement_over_ratios(data: Measured) -> Finding:  # noqa: ARG001 - of docs/agreement-curves.csv
+    claim = "Over ratio and radius AFR overestimates the undefended model, PA does not."
+    theirs = "shown in its Figure 3, with a model that hides its gradients (JPEG and a reverse sigmoid) low on both"
+    rule = (
+        "PA puts the undefended and the masking model below the defended one at every ratio from 0.1 and radius from "
+        "2/255, AFR_T does not"
+    )
+    points = read_curves()
+    if {point.role for point in points} != set(ROLES):
+        return unknown_because(AGREEMENT, claim, theirs, "needs scripts/make_agreement_curves.py", rule)
+    inside = [point for point in points if point.radius <= TRAINED_RADIUS]
+    outside = [point for point in points if point.radius > TRAINED_RADIUS]
+    parts, misplaced = [], Counter[str]()
+    for words, some in ((f"up to {TRAINED_RADIUS}/255", inside), ("at larger radii", outside)):
+        for role in (UNDEFENDED, MASKING):
+            counts = {measure: above_the_defended(some, role, measure) for measure in ("agreement", "afr")}
+            misplaced.update({measure: count for measure, (count, _) in counts.items()})
+            (by_agreement, every), (by_afr, _) = counts.values()
+            counted = f"by PA at {by_agreement}, by AFR_T at {by_afr} of {every} points"
+            parts.append(f"{words} {role} not below the defended {counted}")
+    whole = {p.role: p for p in points if (p.radius, p.ratio) == (8, 1.0)}
+    parts += [
+        f"{role} at 8/255 and ratio 1: PA {shown(whole[role].agreement, 2)}, β {shown(whole[role].beta, 2)}, "
+        f"AFR_T {percent(whole[role].afr)} %"
+        for role in (UNDEFENDED, MASKING, DEFENDED)
+    ]
+    holds = misplaced["agreement"] == 0 and misplaced["afr"] > 0
+    return Finding(AGREEMENT, claim, theirs, "; ".join(parts), HOLDS if holds else FAILS, rule)
+
+
 def chosen_epochs(method: str, data: Measured) -> Finding:  # noqa: ARG001 - of docs/selected-epochs.csv
     claim = f"PA-selected epochs generalise better than accuracy-selected ones on shortcut tasks: {method.upper()}."
     rule = (
@@ -350,17 +409,31 @@ def points(score: Score) -> str:
     )
 
 
-OF_EPOCHS: Sequence[Callable[[Measured], Finding]] = [partial(chosen_epochs, name) for name in ("erm", "irm", "lisa")]
-
-
-def planes(data: Measured) -> Finding:  # noqa: ARG001
-    return unknown_because(
-        MULTI_ID,
-        "With several ID test sets models of different training data lie on one plane.",
-        "R² of the plane above that of either line",
-        "needs models of the recipes `multi-id`, and two ID test sets",
-        "R² of the plane above both lines",
+def planes(data: Measured) -> Finding:  # noqa: ARG001 - of docs/planes.csv
+    claim = "With several ID test sets models of different training data lie on one plane."
+    theirs = "R² of the plane above that of either line, and smaller errors for models left out of the fit"
+    rule = (
+        "each group of models left out of the fit in turn, the plane's mean error is below that of both lines "
+        "on more than half of the shifted sets"
     )
+    models = read_planes()
+    if models is None:
+        return unknown_because(MULTI_ID, claim, theirs, "needs scripts/make_planes.py", rule)
+    fits = [[explained(models, y, x) for x in (SOURCES, *((source,) for source in SOURCES))] for y in models.shifted]
+    errors = [[each.error for each in both] for both in fits]
+    better = sum(plane < min(of_lines) for plane, *of_lines in errors)
+    apart = [f"{100 * mean(column):.1f}" for column in zip(*errors, strict=True)]
+    shares = [shown(median(each.r2 for each in column), 2) for column in zip(*fits, strict=True)]
+    ours = (
+        f"{better} of {len(fits)} shifted sets; errors {apart[0]} points on the plane, {apart[1]} and {apart[2]} on "
+        f"the lines of MNIST and of the UCI digits; median R² {shares[0]}, {shares[1]} and {shares[2]}; "
+        f"{len(models.groups)} small-cnn of 31,000 weights, trained on either source or on mixtures of both"
+    )
+    return Finding(MULTI_ID, claim, theirs, ours, HOLDS if better > len(fits) / 2 else FAILS, rule)
+
+
+OF_EPOCHS: Sequence[Callable[[Measured], Finding]] = [partial(chosen_epochs, name) for name in ("erm", "irm", "lisa")]
+OF_TABLES = (planes, agreement_over_ratios, *OF_EPOCHS)  # these rest on tables beside the page, not on the store
 
 
 # how far lines reach, and who lies off them
@@ -509,8 +582,9 @@ def norms_under_corruptions(data: Measured) -> Finding:
 
 
 CLAIMS: Sequence[Callable[[Measured], Finding]] = (
-    *(accuracy_lines, robustness_lines, mean_line, robustness_degrades, noise_catastrophe, unseen_threats, other_norms),
+    *(accuracy_lines, robustness_lines, mean_accuracy_line, mean_robustness_line, robustness_degrades),
+    *(noise_catastrophe, unseen_threats, other_norms),
     *(upper_limits, augmentation, architectures, amount_of_data, agreement_lines),
-    *(average_and_worst, seen_attacks_help, planes, agreement_discriminates, *OF_EPOCHS),
+    *(average_and_worst, seen_attacks_help, planes, agreement_discriminates, agreement_over_ratios, *OF_EPOCHS),
     *(low_frequencies, corruption_training, norms_under_corruptions),
 )

@@ -61,11 +61,16 @@ class Measured:
         name = threats[0].partition(":")[0]
         return next((norm for norm in LP if name.startswith(("pgd", "apgd")) and name.endswith(norm)), "other threats")
 
-    def corrupted(self, model: str) -> float | None:
-        """Mean accuracy over corruptions and severities, where all are there."""
-        shifts = {line.footer.changes[0].name for line in self.of_kinds("corruption").values()}
-        values = [value for shift in shifts if (value := self.under(model, shift)) is not None]
+    def corrupted(self, model: str, attack: str = "") -> float | None:
+        """Mean accuracy over corruptions and severities, on top of it an attack where one is named; all are there."""
+        shifts = self.shifts(attack)
+        values = [value for shift in shifts if (value := self.under(model, shift, attack)) is not None]
         return mean(values) if shifts and len(values) == len(shifts) else None
+
+    def shifts(self, attack: str = "") -> set[str]:
+        """The corruptions that some model was measured under, with an attack on top where one is named."""
+        kinds = ("corruption", "attack") if attack else ("corruption",)
+        return {line.footer.changes[0].name for line in self.of_kinds(*kinds).values()}
 
     def unseen(self, model: str) -> float | None:
         """Mean accuracy over the attacks that are no norm balls, where all are there."""

@@ -1,7 +1,7 @@
 """Writes docs/findings.md and its figure, and the scores that the board of the suite `findings` ships with.
 
     python scripts/make_findings.py --store rows [--every-score scores.csv] [--with-shipped]
-    python scripts/make_findings.py --epochs            # only the rows on chosen epochs, from docs/selected-epochs.csv
+    python scripts/make_findings.py --tables       # only the rows that rest on docs/planes.csv and selected-epochs.csv
 
 `scripts/findings_rows.py` makes the rows. With --with-shipped a store need not hold every run: models keep the scores
 under attack that came with holdfast, each of which names its run, and the page says how many. The claims and the rules
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from findings_claims import CLAIMS, FAILS, HOLDS, OF_EPOCHS, UNKNOWN, Finding
+from findings_claims import CLAIMS, FAILS, HOLDS, OF_TABLES, UNKNOWN, Finding
 from findings_measured import FEWEST, Measured, add_shipped, measured
 
 from holdfast.boards.provenance import with_stored_names
@@ -34,7 +34,6 @@ PUBLISHED = ROOT / "src" / "holdfast" / "store" / "published"
 SUITE = "findings"
 VERDICTS = (HOLDS, FAILS, UNKNOWN)
 FIELDS = ("model", "setting", "value", "n", "source", "note")
-EPOCHS_CLAIM = "PA-selected epochs"
 
 
 def page(data: Measured, dataset: str) -> str:
@@ -84,11 +83,11 @@ def in_all(counted: Mapping[str, int]) -> str:
     return ", ".join(f"{counted.get(verdict, 0)} {verdict}" for verdict in VERDICTS) + "."
 
 
-def with_epochs(text: str) -> str:
-    """The page with the rows on chosen epochs made again; all others need a store."""
-    lines = text.splitlines()
-    old = [number for number, line in enumerate(lines) if line.startswith(f"| {EPOCHS_CLAIM}")]
-    lines[old[0] : old[-1] + 1] = [row(claim(Measured(None))) for claim in OF_EPOCHS]  # type: ignore[arg-type]
+def with_tables(text: str) -> str:
+    """The page with the rows that rest on tables made again; all others need a store."""
+    made = [claim(Measured(None)) for claim in OF_TABLES]  # type: ignore[arg-type]
+    rows = {f"| {finding.claim} |": row(finding) for finding in made}
+    lines = [next((new for start, new in rows.items() if line.startswith(start)), line) for line in text.splitlines()]
     counted = Counter(verdict for line in lines for verdict in VERDICTS if f" | **{verdict}** | " in line)
     summary = next(number for number, line in enumerate(lines) if line.startswith("On `"))
     lines[summary] = lines[summary].partition(" attacks. ")[0] + " attacks. " + in_all(counted)
@@ -190,7 +189,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", type=Path)
     parser.add_argument(
-        "--epochs", action="store_true", help="make only the rows on chosen epochs again, without a store"
+        "--tables", action="store_true", help="make only the rows again that rest on tables, without a store"
     )
     parser.add_argument("--dataset", default="cifar10")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "findings.md")
@@ -199,12 +198,12 @@ def main() -> None:
     )
     parser.add_argument("--every-score", type=Path, help="a CSV of every accuracy with its run")
     given = parser.parse_args()
-    if given.epochs:
-        given.out.write_text(with_epochs(given.out.read_text(encoding="utf-8")), encoding="utf-8")
+    if given.tables:
+        given.out.write_text(with_tables(given.out.read_text(encoding="utf-8")), encoding="utf-8")
         print(given.out)
         return
     if given.store is None:
-        parser.error("name a store, or --epochs")
+        parser.error("name a store, or --tables")
     data = measured(Store(given.store), given.dataset)
     if not data.models:
         parser.error(f"{given.store} has no rows of `{given.dataset}`")

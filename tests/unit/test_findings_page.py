@@ -69,6 +69,30 @@ def test_lines_hold_where_most_corruptions_follow_the_clean_accuracy(findings: M
     assert findings.accuracy_lines(data(findings, 10, flat, threat=True)).verdict == "does not hold"
 
 
+def test_lines_of_means_are_judged_by_their_own_r2_and_stand_beside_the_printed_ones(findings: ModuleType) -> None:
+    attack = "mm5-linf:radius=8/255"
+    cells = {
+        "d": lambda i: 600 + 30 * i,
+        "d+fog:severity=1": lambda i: 500 + 30 * i,
+        f"d+{attack}": lambda i: 200 + 30 * i,
+        f"d+fog:severity=1+{attack}": lambda i: 300 + 100 * (-1) ** i,
+        f"d+contrast:severity=1+{attack}": lambda i: 300 + 100 * (-1) ** i,
+    }
+    made = data(findings, 10, cells, threat=True)
+    accuracy, robustness = findings.mean_accuracy_line(made), findings.mean_robustness_line(made)
+    assert accuracy.verdict == "holds"
+    assert accuracy.ours.endswith("10 models, 1 corruptions")
+    assert accuracy.theirs.startswith("R² 0.99 [0.98, 1.00], slope 0.53")
+    assert "the 20 models of its Table 1" in accuracy.theirs
+    assert robustness.verdict == "does not hold"
+    assert robustness.ours.endswith("10 models, 2 corruptions")
+    del made.lines["m0"][f"d+contrast:severity=1+{attack}"]
+    assert findings.mean_robustness_line(made).ours.endswith("9 models, 2 corruptions"), (
+        "a mean of one is no mean of two"
+    )
+    assert findings.mean_robustness_line(data(findings, 10, cells)).verdict == "cannot be told here"
+
+
 def test_severities_of_a_corruption_are_averaged(findings: ModuleType) -> None:
     made = data(findings, 1, {"d+fog:severity=1": lambda _: 800, "d+fog:severity=5": lambda _: 400})
     assert made.under("m0", "fog") == pytest.approx(0.6)
@@ -217,11 +241,100 @@ def test_chosen_epochs_are_judged_by_their_interval(
     assert findings.chosen_epochs("irm", findings.Measured(None)).verdict == "cannot be told here"
 
 
-def test_the_page_has_the_rows_of_the_table_of_chosen_epochs(findings: ModuleType) -> None:
+def test_the_page_has_the_rows_of_its_tables(findings: ModuleType) -> None:
     from importlib import import_module
 
     page = (SCRIPT.parents[1] / "docs" / "findings.md").read_text(encoding="utf-8")
-    assert import_module("make_findings").with_epochs(page) == page
+    assert import_module("make_findings").with_tables(page) == page
+
+
+def digits(shifted: Any) -> Any:
+    """Models of two sources and of mixtures, whose logit on a shifted set is a function of those on the sources."""
+    from importlib import import_module
+
+    draws = np.random.default_rng(0)
+    inputs = {"mnist": draws.normal(1.5, 0.3, 9), "uci": draws.normal(0, 0.3, 9), "mixed": draws.normal(0.8, 0.4, 9)}
+    cells, groups = {}, []
+    for group, start in inputs.items():
+        for i, one in enumerate(start):
+            other = 2 - one + draws.normal(0, 0.3)
+            logits = {"mnist": one, "uci": other, "mnist fog": shifted(one, other, draws)}
+            cells |= {(f"{group}-{i}", name): 1 / (1 + np.exp(-value)) for name, value in logits.items()}
+            groups.append(group)
+    planes = import_module("findings_planes")
+    counts = dict.fromkeys(cells, 1000)
+    return planes.DigitModels(planes.table(cells, counts=counts), tuple(groups))
+
+
+def test_models_lie_on_one_plane_where_both_sources_explain_them(
+    findings: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(findings, "read_planes", lambda: digits(lambda one, other, _: 0.7 * one + 0.4 * other - 0.5))
+    found = findings.planes(findings.Measured(None))
+    assert found.verdict == "holds"
+    assert found.ours.startswith("1 of 1 shifted sets; errors 0.0 points on the plane")
+    assert "median R² 1.00" in found.ours
+    noise = digits(lambda one, _, draws: one + draws.normal(0, 0.05))
+    monkeypatch.setattr(findings, "read_planes", lambda: noise)
+    assert findings.planes(findings.Measured(None)).verdict == "does not hold", "one source explains it alone"
+    monkeypatch.setattr(findings, "read_planes", lambda: None)
+    assert findings.planes(findings.Measured(None)).verdict == "cannot be told here"
+
+
+def test_a_group_left_out_is_predicted_by_the_others(findings: ModuleType) -> None:
+    """Of two groups of two models each the line through one misses the other by a logit."""
+    from importlib import import_module
+
+    planes = import_module("findings_planes")
+    logits = {"a1": (-1.0, -1.0), "a2": (0.0, 0.0), "b1": (0.0, 1.0), "b2": (1.0, 2.0)}
+    cells = {
+        (model, name): 1 / (1 + np.exp(-value))
+        for model, values in logits.items()
+        for name, value in zip("xy", values, strict=True)
+    }
+    found = planes.explained(
+        planes.DigitModels(planes.table(cells, counts=dict.fromkeys(cells, 99)), (*"aabb",)), "y", "x"
+    )
+
+    def accuracy(logit: float) -> float:
+        return float(1 / (1 + np.exp(-logit)))
+
+    missed = [accuracy(one + 1) - accuracy(one) for one in (-1.0, 0.0, 0.0, 1.0)]
+    assert found.error == pytest.approx(np.mean(missed))
+    assert found.r2 < 0.95, "one line through all"
+
+
+@pytest.mark.parametrize(
+    ("agreement", "afr", "verdict"),
+    [
+        ({"undefended": 0.5, "masking": 0.4, "defended": 1.0}, {"undefended": 0.9, "masking": 0.2}, "holds"),
+        ({"undefended": 1.5, "masking": 0.4, "defended": 1.0}, {"undefended": 0.9, "masking": 0.2}, "does not hold"),
+        ({"undefended": 0.5, "masking": 0.4, "defended": 1.0}, {"undefended": 0.1, "masking": 0.2}, "does not hold"),
+    ],
+)
+def test_agreement_over_ratios_counts_where_a_weak_model_is_put_above_the_defended(
+    findings: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    agreement: dict[str, float],
+    afr: dict[str, float],
+    verdict: str,
+) -> None:
+    from importlib import import_module
+
+    point = import_module("findings_curves").CurvePoint
+    made = [
+        point(role, radius, ratio, value, 1.0, afr.get(role, 0.6))
+        for role, value in agreement.items()
+        for radius in (2, 8)
+        for ratio in (0.5, 1.0)
+    ]
+    monkeypatch.setattr(findings, "read_curves", lambda: made)
+    found = findings.agreement_over_ratios(findings.Measured(None))
+    assert found.verdict == verdict
+    assert "up to 8/255 undefended not below the defended by PA at" in found.ours
+    assert "of 4 points;" in found.ours
+    monkeypatch.setattr(findings, "read_curves", lambda: made[:4])
+    assert findings.agreement_over_ratios(findings.Measured(None)).verdict == "cannot be told here"
 
 
 def test_printed_differences_are_those_of_table_1(findings: ModuleType) -> None:

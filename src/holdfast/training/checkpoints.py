@@ -28,8 +28,8 @@ UNREADABLE = (  # what zipfile and torch may raise for bytes that are not what t
 class Checkpoint:
     """Where training stands. `step`: steps taken; `tensors`: those of the training step, in its order.
 
-    `draws`: torch's own state of draws on the CPU, for networks with dropout. `best`: weights of the best epoch so far
-    by name, and its value and number; `seconds`: spent so far.
+    `data`: a digest of the images and labels. `draws`: torch's own state of draws on the CPU, for networks with
+    dropout. `best`: weights of the best epoch so far by name, and its value and number; `seconds`: spent so far.
     """
 
     recipe: str
@@ -41,6 +41,7 @@ class Checkpoint:
     best_epoch: int = 0
     seconds: float = 0.0
     draws: Tensor | None = None
+    data: str = ""
 
 
 def checkpoint_path(out: Path) -> Path:

@@ -260,6 +260,7 @@ class Training:
         if self.processes.is_first:
             draws = torch.get_rng_state()
             seconds = self._seconds()
+            self.progress.data = self.progress.data or self.data.digest()
             write_checkpoint(path, replace(self.progress, tensors=self._tensors(), seconds=seconds, draws=draws))
         self.saved = time.perf_counter()
 
@@ -275,6 +276,11 @@ class Training:
     def _restore(self, checkpoint: Checkpoint | None) -> None:
         if checkpoint is None:
             return
+        if checkpoint.data not in ("", self.data.digest()):
+            raise HoldfastError(
+                f"the checkpoint {checkpoint_path(self.out)} was made from other images or labels",
+                hint="bring the data back as they were, or delete it to start over",
+            )
         tensors = self._tensors()
         if [each.shape for each in tensors] != [each.shape for each in checkpoint.tensors]:
             raise HoldfastError(

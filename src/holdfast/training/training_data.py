@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +41,14 @@ class TrainingData:
     @property
     def channels(self) -> int:
         return int(self.pixels.shape[1])
+
+    def digest(self) -> str:
+        """Of all that is learned from and held out: pixels, labels, environments, and which is which."""
+        hashed = hashlib.blake2b(digest_size=16)
+        for tensor in (self.pixels, self.labels, self.environment, self.used, self.held):
+            hashed.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
+            hashed.update(tensor.cpu().contiguous().numpy().data)
+        return hashed.hexdigest()
 
     def images(self, index: Tensor) -> Tensor:
         """Images in [0, 1], float32."""

@@ -5,7 +5,8 @@ Its inputs and its state are tensors that keep their memory, so that a GPU can r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -188,9 +189,13 @@ class TrainingStep:
         return mean + recipe.penalty * invariance_penalty(logits, labels, learned.environment, count)
 
     def _weight_change(self, learned: LearnedBatch, hardened: Sequence[Hardened]) -> list[Tensor]:
-        """AWP (Wu et al. 2020, arXiv:2004.05884): moves weights uphill by a share of their length, layer by layer."""
-        loss, _ = self._loss(learned, hardened)
-        slopes = torch.autograd.grad(loss, self.matrices)
+        """AWP (Wu et al. 2020, arXiv:2004.05884): moves weights uphill by a share of their length, layer by layer.
+
+        Statistics of norms come from the pass that is learned from alone: this one leaves them as they were.
+        """
+        with kept(list(self.model.net.buffers())):
+            loss, _ = self._loss(learned, hardened)
+            slopes = torch.autograd.grad(loss, self.matrices)
         with torch.no_grad():
             lengths = torch._foreach_norm(self.matrices)
             steepness = torch._foreach_norm(list(slopes))
@@ -200,3 +205,12 @@ class TrainingStep:
             ]
             torch._foreach_add_(self.matrices, change)
         return change
+
+
+@contextlib.contextmanager
+def kept(tensors: Sequence[Tensor]) -> Iterator[None]:
+    """Puts the tensors back as they were."""
+    before = [tensor.clone() for tensor in tensors]
+    yield
+    for tensor, value in zip(tensors, before, strict=True):
+        tensor.copy_(value)

@@ -19,7 +19,7 @@ from holdfast.models import load, read_card
 from holdfast.models.weights import architecture
 from holdfast.training import checkpoints
 from holdfast.training.recipes import Recipe
-from holdfast.training.train import EpochReport, OutOfTimeError, architecture_text, train
+from holdfast.training.train import EpochReport, OutOfTimeError, Training, architecture_text, train
 from holdfast.training.training_data import training_data
 
 CPU = torch.device("cpu")
@@ -180,6 +180,41 @@ def test_a_checkpoint_of_another_network_is_refused(tmp_path: Path) -> None:
     checkpoints.write_checkpoint(checkpoints.checkpoint_path(out), other)
     with pytest.raises(HoldfastError, match="is not of the network"):
         train(QUICK, out=out, device=CPU)
+
+
+def test_a_checkpoint_of_other_data_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same name with one pixel or one label changed in between."""
+    import numpy as np
+
+    import holdfast.training.train as loop
+
+    draws, file = np.random.default_rng(0), tmp_path / "data.npz"
+    images, labels = draws.integers(0, 256, (200, 1, 28, 28), dtype=np.uint8), draws.integers(0, 3, 200)
+    images[0, 0, 0, 0] = 7
+    np.savez(file, images=images, labels=labels)
+    recipe, out = replace(QUICK, dataset=f"arrays:{file}", epochs=9), tmp_path / "m.safetensors"
+    monkeypatch.setattr(loop, "OFTEN", 1)
+    with pytest.raises(OutOfTimeError):
+        train(recipe, out=out, device=CPU, is_over=lambda: True)
+    one_pixel = images.copy()
+    one_pixel[0, 0, 0, 0] = 8
+    for other in ({"images": one_pixel}, {"labels": 2 - labels}):
+        np.savez(file, **{"images": images, "labels": labels} | other)
+        with pytest.raises(HoldfastError, match="from other images or labels"):
+            train(recipe, out=out, device=CPU)
+    np.savez(file, images=images, labels=labels)
+    train(recipe, out=out, device=CPU)
+
+
+def test_weights_moved_by_awp_leave_statistics_of_norms_to_the_pass_that_is_learned_from(tmp_path: Path) -> None:
+    def buffers(awp: float) -> list[torch.Tensor]:
+        recipe = replace(QUICK, architecture="resnet20-cifar", loss="pgd-at", threats=(PGD,), awp=awp)
+        training = Training(recipe, tmp_path / "m.safetensors", CPU, lambda _: None, 1e9, "eager", lambda: False)
+        training.one_step(training.data.used[: recipe.batch])
+        return list(training.bare.buffers())
+
+    for alone, moved in zip(buffers(0.0), buffers(1e-9), strict=True):
+        torch.testing.assert_close(moved, alone)
 
 
 def test_a_full_disk_leaves_the_last_checkpoint_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
