@@ -206,6 +206,7 @@ class Evaluation:
         `changed`: samples whose rows are not to be taken over.
         """
         card = job.dataset.card
+        loader.fast.prepare(job, options.speed, loader.ahead)
         width = Width(options.batch_size or Width.for_model(job.model, card, loader.device).value)
         width.recovering(lambda value: loader.make_fast(job, options.speed, value, watcher.note), watcher.note)
         evaluation = cls(job, store, loader, options, width, loader.flags(job), watcher)

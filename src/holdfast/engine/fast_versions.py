@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 Version = tuple[FastModel | None, str]
 
 
+PIXELS_AHEAD = 5e9  # of passes to the images: what a compiled version may be worth its compiling for, on fast networks
 FORWARD = 1 / 3  # of a forward and backward pass
 USUAL_RATIO = 4.0  # of the pace in float16 to that in float32: 3.9 for a ViT-S, 4.1 for a ResNet-50, 14 for a WRN-28-10
 
@@ -62,6 +63,12 @@ class FastVersions:
         self.batches: dict[tuple[object, ...], Batch] = {}
         self.refused: dict[tuple[object, ...], str] = {}
         self.told: set[str] = set()  # what was reported
+
+    def prepare(self, job: Job, speed: Speed, ahead: PassesAhead) -> None:
+        """Has a compiler started where much is ahead: it is ready by the time that is known for certain."""
+        much = max(ahead.left, _own_passes(job)) * math.prod(job.dataset.card.size) > PIXELS_AHEAD
+        if much and speed == "auto" and self.device.type == "cuda" and isinstance(job.model, TorchClassifier):
+            prepare(self.device)
 
     def version(
         self, job: Job, speed: Speed, width: int, ahead: PassesAhead, report: Callable[[str], None]
@@ -98,23 +105,27 @@ class FastVersions:
         seconds = self._seconds(job, width, ahead, worth) if speed == "auto" else math.inf
         if seconds < worth:
             return None, "float32: the job is too short for a faster version"
-        if math.isfinite(seconds) and not self._is_worth_a_trial(job, ahead):
+        if speed == "auto" and not self._is_worth_a_trial(job, ahead):
             return None, "float32: the run is too short to try a faster version"
         fast, words = self._made(job, speed, width, report)
         if fast is None:
             return None, words
-        if speed == "auto":
-            fast.records = self._waits(job, fast, width)
-            if (ratio := self._ratio(job, fast, width)) < LEAST_PACE:
-                return None, f"float32: {fast.words} runs at {ratio:.2f} of its pace here"
+        if speed != "auto":
+            return self._trusted(job, fast, width)
+        fast.records = self._waits(job, fast, width)
+        if (ratio := self._ratio(job, fast, width)) < LEAST_PACE:
+            return None, f"float32: {fast.words} runs at {ratio:.2f} of its pace here"
+        forward, before = _forward_share(job), fast.compiling
+        fast.expect((1 - forward) * seconds / ratio, gradients=True)
+        fast.improve(width, gradients=True)  # compiles beside the trial and the model's check
         trusted = self._trusted(job, fast, width)
-        if trusted[0] is not None and math.isfinite(seconds):
-            forward = _forward_share(job)
-            fast.expect((1 - forward) * seconds / ratio, gradients=True)
-            fast.expect(forward * seconds / ratio, gradients=False)
-            alone = self._pace(job, width)
-            return fast, f"{trusted[1]}; {ratio * alone:,.0f} gradients a second at first, float32 {alone:,.0f}"
-        return trusted
+        if trusted[0] is None:
+            if fast.compiling is not before:
+                fast.stop_compiling()
+            return trusted
+        fast.expect(forward * seconds / ratio, gradients=False)  # not in the trial, whose batches are short
+        alone = self._pace(job, width)
+        return fast, f"{trusted[1]}; {ratio * alone:,.0f} gradients a second at first, float32 {alone:,.0f}"
 
     def _is_worth_a_trial(self, job: Job, ahead: PassesAhead) -> bool:
         """Whether a fast version saves this run more than trying it takes, as far as the runs so far can tell."""

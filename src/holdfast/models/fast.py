@@ -115,6 +115,13 @@ class FastModel(FastVersion):
             self.compiling = None
             self.notes.append(f"not compiled: {in_one_line(error)}")
 
+    def stop_compiling(self) -> None:
+        """It is not used now: what is being compiled for it ends, and may be begun again."""
+        if self.compiling is not None:
+            self.compiling.cancel()
+            self.attempted.discard(self.compiling.gradients)
+            self.compiling = None
+
     def _improve(self, length: int, gradients: bool) -> None:
         compiling = self.compiling
         if compiling is not None and compiling.is_over:

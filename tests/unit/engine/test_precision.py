@@ -53,16 +53,26 @@ class Same(FastVersion):
     """The model as its own fast version."""
 
     words = "the model itself"
+    compiling: object = None
 
     def __init__(self, model: TorchClassifier) -> None:
         self.model, self.count = model, 0
         self.notes: list[str] = []
+        self.told: list[str] = []
 
     def __call__(self, images: Tensor) -> Tensor:
         return self.model(images)
 
     def expect(self, seconds: float, *, gradients: bool) -> None:
         self.expected = {**getattr(self, "expected", {}), gradients: seconds}
+        self.told.append(f"expect {'gradients' if gradients else 'forwards'}")
+
+    def improve(self, length: int, *, gradients: bool) -> None:
+        self.told.append(f"improve {length}")
+        self.compiling = self.compiling or object()
+
+    def stop_compiling(self) -> None:
+        self.told.append("stop")
 
     def overflows(self) -> int:
         count, self.count = self.count, 0
@@ -278,6 +288,46 @@ def test_a_fast_version_is_told_what_is_ahead_of_it(deciding: Any) -> None:
     fast, _ = deciding(Same, "pgd-linf:radius=1/255,steps=40", ahead=100_000)
     assert 20 < fast.expected[True] <= 100.0, "passes at the pace of the fast version"
     assert fast.expected[False] < 0.1 * fast.expected[True]
+
+
+def test_compiling_begins_before_the_trial_and_ends_where_that_refuses(deciding: Any, monkeypatch: Any) -> None:
+    seen: list[Same] = []
+
+    class Seen(Same):
+        def __init__(self, model: TorchClassifier) -> None:
+            super().__init__(model)
+            seen.append(self)
+
+    class Refused(Coarse, Seen):
+        """Too weak for the attack."""
+
+    deciding(Seen, "pgd-linf:radius=1/255,steps=40")
+    told = seen[-1].told
+    assert told[:2] == ["expect gradients", "improve 64"]
+    assert told[-1] == "expect forwards"
+    assert all(word.startswith("improve") for word in told[2:-1]), "rounds of the trial"
+    assert deciding(Refused, "pgd-linf:radius=0.5/255,steps=40")[0] is None
+    assert seen[-1].told[-1] == "stop"
+    assert "expect forwards" not in seen[-1].told
+
+
+def test_a_compiler_is_started_only_where_much_may_be_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[object] = []
+    monkeypatch.setattr(fast_versions, "prepare", started.append)
+    loader = ModelLoader(torch.device("cpu"))
+    scenario = registry.scenario("fashion-mnist-2k+pgd-linf:steps=100")
+    job = loader.job(registry.bind("model", "fashion-standard"), scenario, RunOptions())
+    on_gpu = FastVersions(torch.device("cuda"))
+    much = PassesAhead(left=7_000_000)  # of 784 pixels
+    for versions, speed, ahead in (
+        (on_gpu, "auto", PassesAhead(left=6_000_000)),
+        (on_gpu, "exact", much),
+        (FastVersions(torch.device("cpu")), "auto", much),
+    ):
+        versions.prepare(job, speed, ahead)  # type: ignore[arg-type]
+    assert not started
+    on_gpu.prepare(job, "auto", much)
+    assert started == [torch.device("cuda")]
 
 
 def test_a_version_whose_trial_overflows_is_refused(deciding: Any) -> None:
