@@ -75,7 +75,6 @@ def train_command(
         path = train(made, out=target, device=pick_device(device), speed=how, every=every, on_epoch=_show_epoch)
     if is_first_process():
         out.print(str(path), soft_wrap=True)
-        err.print(f"hint: other commands know it as file:{path}", markup=False, highlight=False, soft_wrap=True)
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from holdfast.core.errors import Misuse, did_you_mean
-from holdfast.core.values import shortened
+from holdfast.core.values import shortened, value_text
 
 SYNONYMS: dict[str, tuple[str, ...]] = {  # words of other libraries → ours, the first that the component has
     **dict.fromkeys(("eps", "epsilon", "epsilons", "max_norm", "norm_bound"), ("radius", "radii")),
@@ -77,6 +77,15 @@ def of_another_kind(kind: str, other: str, name: str) -> Misuse:
         hint = "a scenario has one dataset, before its changes; give several scenarios for several datasets"
         return Misuse(f"`{shortened(name)}` is a dataset: it cannot follow another part", hint=hint)
     return Misuse(f"`{shortened(name)}` is a {other}, not a {kind}", hint=f"`holdfast list {kind}s`")
+
+
+def read_by(kind: str, name: str) -> str | None:
+    """The ref of the source that reads an existing file given as a name, where its ending tells all that is needed."""
+    source = READERS.get(kind, {}).get(Path(name).suffix.lower(), "")
+    with contextlib.suppress(OSError, ValueError):
+        if source.endswith(":{path}") and Path(name).is_file():
+            return source.format(path=value_text(name))
+    return None
 
 
 def name_hint(kind: str, name: str) -> str | None:

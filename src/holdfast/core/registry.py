@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeVar
 from holdfast.core.config import FILE, parsed_name, read_config, refuse_name_of_name
 from holdfast.core.errors import HoldfastError, Misuse, unknown
 from holdfast.core.foreign_code import error_line, load_guarded
-from holdfast.core.other_words import attack_of_others, name_hint, of_another_kind, parameter_hint
+from holdfast.core.other_words import attack_of_others, name_hint, of_another_kind, parameter_hint, read_by
 from holdfast.core.refs import TELLING, Parsed, Ref, Scenario, named_ref, parse_ref, split_name
 from holdfast.core.values import Value, shortened, split, value_text
 
@@ -134,6 +134,8 @@ class Registry:
                 raise Misuse(problem, hint=f"it stands for `{named[parsed.name]}`: change that")
             name, parsed = parsed.name, parsed_name(parsed.name, named[parsed.name])
             refuse_name_of_name(kind, name, parsed.name, self.entries(kind), named)
+        if parsed.name not in self.entries(kind) and (source := read_by(kind, text)) is not None:
+            parsed = parse_ref(source)
         if parsed.name not in self.entries(kind):
             if name and name not in named:
                 problem = (

@@ -54,6 +54,24 @@ def test_a_name_stands_before_the_first_equals_sign(text: str, name: str, ref: s
     assert split_name(text) == (name, ref)
 
 
+@pytest.mark.parametrize("folder", [".", "a b", "a, b", "2+2"])
+def test_the_path_of_a_model_or_a_dataset_is_its_ref_where_its_ending_tells_the_source(here: Path, folder: str) -> None:
+    made = {"model": ("net.safetensors", "file"), "dataset": ("images.npz", "arrays")}
+    for kind, (file, source) in made.items():
+        path = here / folder / file
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+        ref = registry.bind(kind, str(path))
+        assert (ref.name, ref.args[0][1]) == (source, str(path))
+        path.unlink()
+        with pytest.raises(Misuse, match=f"no {kind} named") as caught:
+            registry.bind(kind, str(path))
+        assert source in str(caught.value.hint)
+    (here / "weights.pth").touch()
+    with pytest.raises(Misuse, match="no model named"):
+        registry.bind("model", "weights.pth")
+
+
 @pytest.mark.parametrize("name", ["", " ", "x" * 81, "two\nlines", "a(b", 'q"'])
 def test_what_cannot_be_a_name_is_refused(name: str) -> None:
     with pytest.raises(Misuse, match="cannot be a name"):
