@@ -63,11 +63,15 @@ class FastVersions:
         self.batches: dict[tuple[object, ...], Batch] = {}
         self.refused: dict[tuple[object, ...], str] = {}
         self.told: set[str] = set()  # what was reported
+        self.prepared: set[tuple[object, ...]] = set()  # models for which a compiler was started
 
     def prepare(self, job: Job, speed: Speed, ahead: PassesAhead) -> None:
-        """Has a compiler started where much is ahead: it is ready by the time that is known for certain."""
+        """Has a compiler started, once, where much is ahead: it is ready by the time that is known for certain."""
+        if speed != "auto" or self.device.type != "cuda" or not isinstance(job.model, TorchClassifier):
+            return
         much = max(ahead.left, _own_passes(job)) * math.prod(job.dataset.card.size) > PIXELS_AHEAD
-        if much and speed == "auto" and self.device.type == "cuda" and isinstance(job.model, TorchClassifier):
+        if much and _model_key(job) not in self.prepared:
+            self.prepared.add(_model_key(job))
             prepare(self.device)
 
     def version(

@@ -326,7 +326,8 @@ def test_a_compiler_is_started_only_where_much_may_be_ahead(monkeypatch: pytest.
     ):
         versions.prepare(job, speed, ahead)  # type: ignore[arg-type]
     assert not started
-    on_gpu.prepare(job, "auto", much)
+    for _ in range(2):
+        on_gpu.prepare(job, "auto", much)
     assert started == [torch.device("cuda")]
 
 
