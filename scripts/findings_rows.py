@@ -28,7 +28,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--store", type=Path, required=True)
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--part", nargs="*", action="extend", default=[], help="parts of the suite; all, if none is named")
+    parser.add_argument("--part", nargs="*", action="extend", default=[], help="parts; all, if none is named")
     parser.add_argument("--adversarial", action="store_true", help="only models trained on an attack")
     parser.add_argument("--device", default="auto")
     chosen = parser.parse_args()
