@@ -1,7 +1,7 @@
 """Writes docs/findings.md and its figure, and the scores that the board of the suite `findings` ships with.
 
     python scripts/make_findings.py --store rows [--every-score scores.csv] [--with-shipped]
-    python scripts/make_findings.py --tables       # only the rows that rest on docs/planes.csv and selected-epochs.csv
+    python scripts/make_findings.py --tables       # only the rows that rest on tables in docs/, not on a store
 
 `scripts/findings_rows.py` makes the rows. With --with-shipped a store need not hold every run: models keep the scores
 under attack that came with holdfast, each of which names its run, and the page says how many. The claims and the rules

@@ -19,7 +19,7 @@ from holdfast.attacks.search import RandomSearch
 from holdfast.core.registry import registry
 from holdfast.core.types import Batch, FastVersion
 from holdfast.engine import fast_versions
-from holdfast.engine.evaluate import Evaluation
+from holdfast.engine.evaluate import Evaluation, evaluate
 from holdfast.engine.fast_versions import FastVersions
 from holdfast.engine.jobs import ModelLoader, RunOptions
 from holdfast.engine.measure import final_logits
@@ -329,6 +329,17 @@ def test_a_compiler_is_started_only_where_much_may_be_ahead(monkeypatch: pytest.
     for _ in range(2):
         on_gpu.prepare(job, "auto", much)
     assert started == [torch.device("cuda")]
+
+
+def test_an_evaluation_says_what_is_ahead_before_its_model_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[str, int]] = []
+    monkeypatch.setattr(FastVersions, "prepare", lambda _, __, speed, ahead: told.append((speed, ahead.left)))
+    evaluate("fashion-standard", "fashion-mnist-2k+pgd-linf:steps=3", samples=20, store=tmp_path, pictures=0)
+    assert told == [("auto", 60)]
+    evaluate("fashion-standard", "fashion-mnist-2k+pgd-linf:steps=3", samples=20, store=tmp_path, pictures=0)
+    assert len(told) == 1, "what is done starts no compiler"
 
 
 def test_a_version_whose_trial_overflows_is_refused(deciding: Any) -> None:

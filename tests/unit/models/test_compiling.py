@@ -67,6 +67,33 @@ def test_what_is_compiled_is_taken_over_and_the_words_say_so(monkeypatch: pytest
     assert asked.replays is None, "steps are recorded anew"
 
 
+def test_what_is_not_used_stops_compiling_and_may_begin_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[Running] = []
+
+    class Running(Ready):
+        """A compilation under way."""
+
+        is_over, is_cached, ended = False, False, False
+
+        def cancel(self) -> None:
+            self.ended = True
+
+    def start(_: nn.Module, images: Tensor, *, gradients: bool) -> Ready:
+        begun.append(Running(None, images, gradients))
+        return begun[-1]
+
+    monkeypatch.setattr(fast, "Compilation", start)
+    asked = version(3600.0)
+    for count in (1, 2):
+        for _ in range(2):
+            asked.improve(8, gradients=True)
+        assert len(begun) == count
+        asked.stop_compiling()
+        assert begun[-1].ended
+        assert asked.compiling is None
+    asked.stop_compiling()
+
+
 def test_without_much_ahead_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = version(10.0)
     improved(asked, monkeypatch, asked._uncompiled)
