@@ -23,13 +23,14 @@ from holdfast.engine.precision import (
     SAMPLES,
     TRIAL_GAIN,
     WORTH_MADE,
+    WORTH_SECONDS,
     References,
     Trial,
     issuing_share,
     pace,
     recorded_pace,
     references,
-    trial_passes,
+    trial_seconds,
     tried,
     worth_seconds,
 )
@@ -69,6 +70,8 @@ class FastVersions:
         """Has a compiler started, once, where much is ahead: it is ready by the time that is known for certain."""
         if speed != "auto" or self.device.type != "cuda" or not isinstance(job.model, TorchClassifier):
             return
+        if worth_seconds(job.model.net) > WORTH_SECONDS:
+            return  # hardly any job is long enough, and a second process slows the start of the others
         much = max(ahead.left, _own_passes(job)) * math.prod(job.dataset.card.size) > PIXELS_AHEAD
         if much and _model_key(job) not in self.prepared:
             self.prepared.add(_model_key(job))
@@ -105,12 +108,14 @@ class FastVersions:
             return None, "float32"
         if (why := self.refused.get(_model_key(job))) is not None:
             return None, why
-        worth = self._worth(job, width, speed)
-        seconds = self._seconds(job, width, ahead, worth) if speed == "auto" else math.inf
-        if seconds < worth:
-            return None, "float32: the job is too short for a faster version"
-        if speed == "auto" and not self._is_worth_a_trial(job, ahead):
-            return None, "float32: the run is too short to try a faster version"
+        seconds = math.inf
+        if speed == "auto":
+            worth, bound = self._worth(job, width, speed), self._bound(job, width, ahead)
+            if bound >= worth and not self._is_worth_a_trial(job, width, ahead):
+                return None, "float32: the run is too short to try a faster version"
+            seconds = self._seconds(job, width, ahead, bound, worth)
+            if seconds < worth:
+                return None, "float32: the job is too short for a faster version"
         fast, words = self._made(job, speed, width, report)
         if fast is None:
             return None, words
@@ -131,18 +136,20 @@ class FastVersions:
         alone = self._pace(job, width)
         return fast, f"{trusted[1]}; {ratio * alone:,.0f} gradients a second at first, float32 {alone:,.0f}"
 
-    def _is_worth_a_trial(self, job: Job, ahead: PassesAhead) -> bool:
+    def _is_worth_a_trial(self, job: Job, width: int, ahead: PassesAhead) -> bool:
         """Whether a fast version saves this run more than trying it takes, as far as the runs so far can tell."""
-        cost = sum(trial_passes(change) for _, change in _attacks(job))
-        return TRIAL_GAIN * _own_passes(job) * ahead.share_taken(1.0) > cost
+        pace = self._pace(job, width)
+        untried = [change for ref, change in _attacks(job) if _trial_key(job, ref) not in self.trials]
+        cost = sum(trial_seconds(change, pace) for change in untried)
+        return TRIAL_GAIN * _own_passes(job) * ahead.share_taken(1.0) / pace > cost
 
-    def _seconds(self, job: Job, width: int, ahead: PassesAhead, worth: float) -> float:
-        """What this job and those ahead take with float32's gradients: as the runs so far, or short attacks, tell."""
-        backwards = max(ahead.left, _own_passes(job))
-        passes = backwards / (1 - _forward_share(job))
-        if passes < FEW_PASSES:
-            return 0.0
-        bound = passes / self._pace(job, width)
+    def _bound(self, job: Job, width: int, ahead: PassesAhead) -> float:
+        """What this job and those ahead take at most with float32's gradients; 0 for few passes, without a look."""
+        passes = max(ahead.left, _own_passes(job)) / (1 - _forward_share(job))
+        return passes / self._pace(job, width) if passes >= FEW_PASSES else 0.0
+
+    def _seconds(self, job: Job, width: int, ahead: PassesAhead, bound: float, worth: float) -> float:
+        """What they are expected to take of that: as the runs so far, or short attacks, tell."""
         if bound < worth:
             return bound
         if self.device.type == "cuda" and is_worth_compiling(bound / USUAL_RATIO):
@@ -176,7 +183,7 @@ class FastVersions:
         return fast, f"{words}; float32 in parts where it reaches {_lowest(weaker)}" if weaker else words
 
     def _trials(self, job: Job, fast: FastModel, ref: Ref, change: Attack, width: int) -> list[Trial]:
-        key = (_model_key(job), job.run.data, ref.key)
+        key = _trial_key(job, ref)
         if key not in self.trials:
             assert isinstance(job.model, TorchClassifier)
             fast.weak = frozenset()
@@ -186,7 +193,7 @@ class FastVersions:
         return self.trials[key]
 
     def _reference(self, job: Job, ref: Ref, change: Attack, width: int, *, first: bool = False) -> References:
-        key = (_model_key(job), job.run.data, ref.key)
+        key = _trial_key(job, ref)
         known, whole = self.references.get(key, (None, False))
         if known is None or not (whole or first):
             exact, parts = ExactModel(job.model), 1 if first else None
@@ -283,6 +290,10 @@ def _forward_share(job: Job) -> float:
 
 def _lowest(trials: Sequence[Trial]) -> Trial:
     return min(trials, key=lambda trial: trial.gain)
+
+
+def _trial_key(job: Job, ref: Ref) -> tuple[object, ...]:
+    return _model_key(job), job.run.data, ref.key
 
 
 def _model_key(job: Job) -> tuple[object, ...]:

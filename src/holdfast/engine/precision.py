@@ -43,6 +43,7 @@ WORTH_SECONDS = 8.0  # of float32 gradients: preparing and trying a fast version
 WORTH_GROUPED = 200.0  # where convolutions are grouped: EfficientNet-Lite0 takes 7 s to make, 9 to compile, for 1.6x
 WORTH_MADE = 1.0  # of float32 gradients, where the fast version is there: it is tried for every attack
 TRIAL_GAIN = 0.4  # of float32's time that a fast version is taken to save: 1.6 times its pace on EfficientNet-Lite0
+TRIAL_SECONDS = 0.15  # of a part, however fast the model: of the steps of a small network a GPU waits for the host
 TRIAL_COST = 1.5  # times the short attack in float32: it is made with the fast version too
 
 
@@ -69,10 +70,10 @@ class Trial:
         return f"{percent(self.gain)} % of float32's gain on {self.samples} samples"
 
 
-def trial_passes(attack: Attack) -> float:
-    """What a trial of an attack costs at most, counted in float32 passes to the images."""
+def trial_seconds(attack: Attack, pace: float) -> float:
+    """What a trial of an attack costs at most where the model takes so many passes to the images per second."""
     parts = [part for part, _ in dict.fromkeys(short_parts(attack))]
-    return TRIAL_COST * SAMPLES * sum(part.cost.backwards for part in parts)
+    return sum(TRIAL_SECONDS + TRIAL_COST * SAMPLES * part.cost.backwards / pace for part in parts)
 
 
 def worth_seconds(net: nn.Module) -> float:

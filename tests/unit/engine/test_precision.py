@@ -278,10 +278,20 @@ def test_a_run_that_takes_less_than_its_trial_stays_in_float32(deciding: Any) ->
     assert "too short to try" in deciding(Same, attack.replace("20", "40"), ahead=1_000_000, taken=0.5)[1]
 
 
+def test_a_network_that_waits_for_the_host_is_tried_where_its_seconds_are_worth_it(deciding: Any) -> None:
+    """A trial of ten steps takes its 0.15 seconds however many passes a second the model makes."""
+    there, attack = FastVersions(torch.device("cpu")), "pgd-linf:radius=1/255,steps=40"
+    assert isinstance(deciding(Same, attack, pace=900.0, ahead=1_000_000, versions=there)[0], Same)
+    there.paces.clear()
+    assert "too short" not in deciding(Same, attack, pace=90_000.0, ahead=10_000_000, versions=there)[1], "tried before"
+    words = deciding(Same, attack, pace=90_000.0, ahead=10_000_000)[1]
+    assert words == "float32: the run is too short to try a faster version"
+
+
 def test_a_job_is_short_where_the_runs_before_took_few_of_their_passes(deciding: Any) -> None:
     attack = "pgd-linf:radius=1/255,steps=1000"
     assert isinstance(deciding(Same, attack, ahead=200_000, taken=0.05)[0], Same)
-    assert "the job is too short" in deciding(Same, attack, ahead=200_000, taken=0.003)[1]
+    assert "too short" in deciding(Same, attack, ahead=200_000, taken=0.003)[1]
 
 
 def test_a_fast_version_is_told_what_is_ahead_of_it(deciding: Any) -> None:
@@ -329,6 +339,9 @@ def test_a_compiler_is_started_only_where_much_may_be_ahead(monkeypatch: pytest.
     for _ in range(2):
         on_gpu.prepare(job, "auto", much)
     assert started == [torch.device("cuda")]
+    job.model.net = torch.nn.Conv2d(4, 4, 3, groups=2)
+    FastVersions(torch.device("cuda")).prepare(job, "auto", much)
+    assert len(started) == 1, "grouped convolutions are seldom worth it"
 
 
 def test_an_evaluation_says_what_is_ahead_before_its_model_is_asked(
