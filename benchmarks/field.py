@@ -26,6 +26,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from timeline import Timeline, watch_everything
 from torch import Tensor, nn
 
 import holdfast
@@ -108,10 +109,13 @@ def main() -> None:
     parser.add_argument("--attack", default="apgd-ce-linf")
     parser.add_argument("--again", action="store_true", help="evaluate a second time, with what the first compiled")
     parser.add_argument("--clean", type=int, default=20_000, help="most images of the clean evaluation")
+    parser.add_argument("--timeline", action="store_true", help="say what a job does, when, and for how long")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--write", type=Path, help="a document with the marks of this table")
     chosen = parser.parse_args()
     device = pick_device(chosen.device)
+    if chosen.timeline:
+        watch_everything(Timeline())
     lines, words = [HEAD], []
     print(f"{device_name(device)}, jobs of {chosen.seconds:g} s at the floor's pace\n{HEAD}", flush=True)
     for name in chosen.model:

@@ -45,7 +45,7 @@ class Replay:
             steps(samples.copy())
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # another thread may import the compiler
             self._once(steps)
         return graph
 

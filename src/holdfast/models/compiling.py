@@ -3,7 +3,8 @@
 The process fills the compiler's cache on disk; compiling the same network again, here or in a later process, then takes
 a few seconds. Compiling in a thread would keep the interpreter and the device's queue from the work in front. Half of
 what a new process takes goes into importing the compiler, so one that has done so waits where it is likely to be
-needed (`prepare`): 30 s for a ResNet-50 on an H200 without it, 14 in a process that has compiled before.
+needed (`prepare`): 30 s for a ResNet-50 on an H200 without it, 14 in a process that has compiled before. On a GPU a
+thread of this process imports it too, while the device is busy: taking over what is compiled then takes half as long.
 
 Such a process ends when the one that began it does, however that ends, or lets go of it: its input is then closed.
 """
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
@@ -34,6 +36,7 @@ WAITING = 120.0  # seconds that a prepared process waits for a network
 LAST_SECONDS = 10.0  # a killed process has to give its memory on the device back
 Function = Callable[[Tensor], Tensor]
 _prepared: list[Compiler] = []  # at most one, which has not been given a network yet
+_warming: list[threading.Thread] = []  # at most one in the life of a process
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
@@ -99,6 +102,20 @@ def prepare(device: torch.device) -> None:
     if not _prepared or _prepared[0].is_over:
         with contextlib.suppress(OSError, RuntimeError):
             _prepared[:] = [Compiler.started(torch.empty(0, device=device).device)]  # with its number
+    if device.type == "cuda" and not _warming:
+        _warming.append(threading.Thread(target=warm_up, args=(device,)))
+        _warming[0].start()
+
+
+def warm_up(device: torch.device) -> None:
+    """Imports the compiler here, once the other process has compiled something small: that is then in the cache."""
+    small, last = _small(device), time.monotonic() + WAITING
+    while not small.is_cached and time.monotonic() < last and threading.main_thread().is_alive():
+        time.sleep(0.1)
+    if small.is_cached and threading.main_thread().is_alive():
+        if device.type == "cuda":
+            torch.cuda.set_device(device)  # of this thread
+        small.compiled_here(quietly=False)
 
 
 def _taken(device: torch.device) -> Compiler:
@@ -156,10 +173,11 @@ class Compilation:
             self.error = self._compiler.last_words()
         return None if self.error else self.compiled_here()
 
-    def compiled_here(self) -> Function | None:
+    def compiled_here(self, *, quietly: bool = True) -> Function | None:
         """The network compiled in this process: seconds where it is cached, else up to half a minute."""
         try:
-            function = _compiled(self.net, self.images, gradients=self.gradients)
+            with _quietly() if quietly else contextlib.nullcontext():
+                function = _compiled(self.net, self.images, gradients=self.gradients)
         except Exception as error:  # noqa: BLE001 - models are other people's code, and many cannot be compiled
             self.error = in_one_line(error)
             return None
@@ -195,15 +213,6 @@ def cache_folder() -> Path:
 
 
 def _compiled(net: nn.Module, images: Tensor, *, gradients: bool) -> Function:
-    with _quietly():
-        function: Function = torch.compile(lambda given: in_half(net, given), dynamic=False)
-        for _ in range(2):
-            asked(function, images, gradients=gradients)
-    return function
-
-
-@contextlib.contextmanager
-def _quietly() -> Iterator[None]:
     os.environ.setdefault(CACHE, str(cache_folder()))
     import torch._dynamo  # takes seconds, and few need it
 
@@ -211,9 +220,23 @@ def _quietly() -> Iterator[None]:
     for name in ("recompile_limit", "cache_size_limit"):
         if hasattr(config, name):
             setattr(config, name, max(64, getattr(config, name)))
+    function: Function = torch.compile(lambda given: in_half(net, given), dynamic=False)
+    for _ in range(2):
+        asked(function, images, gradients=gradients)
+    return function
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Without warnings; not for threads, which share what is warned of."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+
+
+def _small(device: torch.device) -> Compilation:
+    """Something to compile that takes little beside importing the compiler."""
+    return Compilation(nn.SiLU(), torch.zeros(2, 3, 8, 8, device=device), gradients=True)
 
 
 def _name(net: nn.Module, images: Tensor, gradients: bool) -> str:
@@ -239,14 +262,15 @@ def compile_file(handed: str, device: torch.device) -> None:
     torch.backends.cudnn.allow_tf32 = precision[0]
     torch.set_float32_matmul_precision(precision[1])
     torch.backends.cuda.enable_cudnn_sdp(precision[2])
-    _compiled(net, torch.rand(shape, device=device), gradients=gradients)
+    with _quietly():
+        _compiled(net, torch.rand(shape, device=device), gradients=gradients)
 
 
 def compile_what_is_given(device: torch.device) -> None:
     """Imports the compiler by compiling something small, then compiles the network of the file that is named to it."""
     if device.type == "cuda":
         torch.cuda.set_device(device)
-        _compiled(nn.Conv2d(3, 4, 3, device=device).half(), torch.rand(2, 3, 8, 8, device=device), gradients=True)
+        _small(device).compiled_here()
     ready, _, _ = select.select([sys.stdin], [], [], WAITING)
     if not ready:
         sys.exit(f"no network came in {WAITING:g} s")

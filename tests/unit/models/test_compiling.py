@@ -212,6 +212,35 @@ def test_a_process_prepared_for_another_cache_is_ended(tmp_path: Path, monkeypat
     begun.cancel()
 
 
+def test_the_compiler_is_imported_here_once_the_cache_has_something_small(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CACHE, str(tmp_path))
+    compiled: list[bool] = []
+    monkeypatch.setattr(Compilation, "compiled_here", lambda _, *, quietly: compiled.append(quietly))
+    monkeypatch.setattr(compiling, "WAITING", 0.0)
+    compiling.warm_up(torch.device("cpu"))
+    assert not compiled, "the other process is to do the work"
+    compiling._small(torch.device("cpu"))._mark.touch()
+    compiling.warm_up(torch.device("cpu"))
+    assert compiled == [False], "what is warned of belongs to the main thread"
+
+
+def test_a_gpu_is_warmed_up_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    warmed: list[torch.device] = []
+    empty = torch.empty
+    monkeypatch.setattr(compiling, "_prepared", [])
+    monkeypatch.setattr(compiling, "_warming", [])
+    monkeypatch.setattr(compiling, "warm_up", warmed.append)
+    monkeypatch.setattr(torch, "empty", lambda *given, device: empty(*given))
+    monkeypatch.setattr(compiling.Compiler, "started", lambda _: (_ for _ in ()).throw(OSError("no more processes")))
+    for device in ("cpu", "cuda", "cuda"):
+        compiling.prepare(torch.device(device))
+    for thread in compiling._warming:
+        thread.join()
+    assert warmed == [torch.device("cuda")]
+
+
 def test_a_prepared_process_that_is_given_nothing_ends_well() -> None:
     compiling.prepare(torch.device("cpu"))
     waiting = compiling._prepared.pop()
