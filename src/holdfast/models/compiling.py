@@ -114,7 +114,7 @@ def warm_up(device: torch.device) -> None:
         time.sleep(0.1)
     if small.is_cached and threading.main_thread().is_alive():
         if device.type == "cuda":
-            torch.cuda.set_device(device)  # of this thread
+            torch.cuda.set_device(small.images.device)  # of this thread; it has a number
         small.compiled_here(quietly=False)
 
 

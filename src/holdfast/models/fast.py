@@ -303,12 +303,16 @@ class InFloat32(nn.Module):
 
 def folded(net: nn.Module) -> nn.Module:
     """The network with batch norms taken into the convolutions before them; as it is where it cannot be traced."""
+    from torch.fx import GraphModule
     from torch.fx.experimental.optimization import fuse
 
     try:
-        fused: nn.Module = fuse(net)
+        fused: GraphModule = fuse(net)
     except Exception:  # noqa: BLE001 - models are other people's code, and many take turns a trace cannot
         return net
+    for node in fused.graph.nodes:
+        node.type = None  # an annotation that is text, as they all are in many files, cannot be pickled
+    fused.recompile()
     return fused.requires_grad_(False)
 
 

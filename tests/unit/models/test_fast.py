@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import io
 import warnings
 
 import pytest
@@ -9,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.models import TorchClassifier, wrap
-from holdfast.models.fast import FastModel, UnlikeError, fast_version, folded
+from holdfast.models.fast import FastModel, UnlikeError, fast_version, folded, in_float16
+from holdfast.models.weights import architecture
 
 
 class Net(nn.Module):
@@ -75,6 +78,22 @@ def test_norms_are_folded_away_without_a_change_in_the_answers() -> None:
 def test_a_network_that_cannot_be_traced_keeps_its_norms() -> None:
     net = Winding().eval()
     assert folded(net) is net
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("convnet", "convnext", "preact-resnet-cifar", "preact-resnet-dm", "resnet18-cifar", "resnet20-cifar"),
+        *("resnet-imagenet:depth=18", "small-cnn", "vit-tiny", "wide-resnet:depth=10,width=1"),
+        *("wide-resnet-dm:depth=10,width=1", "xcit:depth=2"),
+    ],
+)
+def test_every_architecture_can_be_handed_to_the_process_that_compiles(text: str) -> None:
+    net = architecture(text).net.eval()
+    handed = io.BytesIO()
+    torch.save(in_float16(folded(copy.deepcopy(net)), ""), handed)
+    handed.seek(0)
+    assert isinstance(torch.load(handed, weights_only=False), nn.Module)
 
 
 class Fickle(Net):
