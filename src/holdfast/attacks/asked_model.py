@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.attacks.gradient import GradientAttack
     from holdfast.attacks.search import RandomSearch
 
+MANY = 128  # images: fewer are scored by the model itself as soon as by its quick scores and again in doubt
 CLOSE = 3.0  # errors of a fast version, each twice the largest seen: over the steps to the boundary they add up
 
 
@@ -105,8 +106,9 @@ class AskedModel:
         """Asks the model about samples that its fast version calls broken, and about the finished that came near."""
         if self.fast is None:
             return
-        near = samples.done & samples.near & (self.attack.keep == "strongest")
-        rows = ((samples.broken | near) & ~samples.free).nonzero().squeeze(1)
+        near = samples.done & samples.near & ~samples.broken & (self.attack.keep == "strongest")
+        near = self._without_the_sure(samples, near & ~samples.free)
+        rows = ((samples.broken & ~samples.free) | near).nonzero().squeeze(1)
         if not len(rows):
             return
         with torch.no_grad():
@@ -116,6 +118,18 @@ class AskedModel:
         done = wrong | (samples.taken[rows] > self.attack.steps)
         samples.broken[rows], samples.done[rows] = wrong, done
         samples.best_value[rows] = torch.where(done, samples.best_value[rows], -torch.inf)
+
+    def _without_the_sure(self, samples: Samples, chosen: Tensor) -> Tensor:
+        """Those of the chosen samples that are not right for certain by the model's quick scores, where it has them."""
+        assert self.fast is not None, "the model itself leaves nothing to confirm"
+        rows = chosen.nonzero().squeeze(1)
+        if self.fast.scores is None or len(rows) < MANY:
+            return chosen
+        with torch.no_grad():
+            logits = self.fast.scores(self.attack.threat.render(samples.scene.take(rows), samples.best[rows]))
+        samples.forwards[rows] += 1
+        doubtful = may_be_wrong(logits, samples.labels[rows], error=self.fast.score_error)
+        return torch.zeros_like(chosen).index_fill_(0, rows[doubtful], value=True)
 
     def close_to_boundary(self, result: LoopResult, batch: Batch, radius: Tensor, width: int) -> Tensor:
         """The samples that ended so close to the boundary that the fast version's error may have decided.
@@ -128,10 +142,11 @@ class AskedModel:
         result.forwards[rows] += 1
         close, error = [rows[:0]], CLOSE * self.fast.error
         for part in parts_of(rows, width):
+            quick = None if len(part) < MANY else self.fast.scores
             with torch.no_grad():
-                logits = self.exact(self.attack.threat.render(scene.take(part), result.variable[part]))
-            labels = batch.labels[part]
-            close.append(part[may_be_wrong(logits, labels, error=error) if error else is_near(logits, labels)])
+                logits = (quick or self.exact)(self.attack.threat.render(scene.take(part), result.variable[part]))
+            labels, off = batch.labels[part], 0.0 if quick is None else self.fast.score_error
+            close.append(part[may_be_wrong(logits, labels, error=error + off) if error else is_near(logits, labels)])
         return torch.cat(close)
 
     def length(self, count: int, round_steps: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
@@ -169,10 +169,13 @@ class FastVersion(Protocol):
 
     `error`: by how much the lead of one class over another may be off. `weak`: the parts of attacks that it was found
     too weak for. `records`: whether a loop may record its steps as CUDA graphs, which it keeps in `replays`. `several`:
-    whether the loop takes more than one gradient of a pass.
+    whether the loop takes more than one gradient of a pass. `scores`: what the model answers, quicker than itself, with
+    leads that are off by `score_error` at most; None where there is no such thing.
     """
 
     error: float = 0.0
+    scores: Callable[[Tensor], Tensor] | None = None
+    score_error: float = 0.0
     weak: frozenset[Hashable] = frozenset()
     lengths: BatchLengths | None = None
     records: bool = False

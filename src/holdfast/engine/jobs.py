@@ -23,7 +23,7 @@ from holdfast.core.errors import HoldfastError, HoldfastWarning, Misuse, NoLabel
 from holdfast.core.labels import LabelMap, LabelMapChoice, is_labelled
 from holdfast.core.refs import Ref, Run, Scenario
 from holdfast.core.registry import LARGEST, registry
-from holdfast.core.types import Change, Classifier, Dataset, DatasetCard, Flag, ModelCard
+from holdfast.core.types import Change, Classifier, Dataset, DatasetCard, Flag, ModelCard, fast_version_of
 from holdfast.core.values import number_or_none, number_text, shortened, whole_or_none
 from holdfast.datasets.own_size import sized_for
 from holdfast.engine.behaviour import (
@@ -47,7 +47,7 @@ from holdfast.engine.passes_ahead import PassesAhead
 from holdfast.engine.second_probe import second_probe
 from holdfast.engine.shards import ImageCache, LogitCache, Shard, on_device
 from holdfast.engine.trials import flags_on
-from holdfast.engine.two_step import LEAST_SAMPLES, TRIED, TwoStepScorer, two_step_scorer
+from holdfast.engine.two_step import LEAST_SAMPLES, SAFETY, TRIED, TwoStepScorer, two_step_scorer
 from holdfast.models import TorchClassifier, load
 from holdfast.models.fast import Speed
 from holdfast.models.label_mapped import map_digest, with_label_map
@@ -301,12 +301,19 @@ class ModelLoader:
         on_gpu = self.device.type == "cuda"
         job.model.fast, job.model.exact = None, self.fast.exact(job) if on_gpu else None
         if on_gpu and any(change.cost.backwards for _, change in job.changes):
-            job.model.fast = self.fast.version(job, speed, width, self.ahead, note)
+            fast = job.model.fast = self.fast.version(job, speed, width, self.ahead, note)
+            if fast is not None:
+                scorer = self.scorer(job, speed)
+                fast.scores, fast.score_error = (scorer.quick, SAFETY * scorer.error) if scorer else (None, 0.0)
 
     def scorer(self, job: Job, speed: Speed) -> TwoStepScorer | None:
-        """What scores the samples of a job without attacks in two steps, where it is long enough for that."""
-        long = len(job.order) >= LEAST_SAMPLES and all(ref.kind != "attack" for ref, _ in job.changes)
-        if speed == "exact" or self.device.type != "cuda" or not long:
+        """What scores the samples of a job in two steps, where it is long enough for that.
+
+        An attack that takes float32's gradients is scored in float32 too: its rows are those of `exact`.
+        """
+        if speed == "exact" or self.device.type != "cuda" or len(job.order) < LEAST_SAMPLES:
+            return None
+        if any(ref.kind == "attack" for ref, _ in job.changes) and fast_version_of(job.model) is None:
             return None
         key = (id(job.model), job.run.weights, job.run.data, job.order[:TRIED].tobytes())
         if key not in self.scorers:

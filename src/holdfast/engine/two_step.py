@@ -9,15 +9,15 @@ images, so a run that was killed and goes on has the rows of an undisturbed one.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
+from copy import deepcopy
 
 import torch
 from torch import Tensor, nn
 
 from holdfast.core.types import Classifier
 from holdfast.engine.device import tf32
-from holdfast.models.lengths import padded
+from holdfast.models.lengths import Padded, padded
 
 LEAST_SAMPLES = 512  # a run of fewer is over before the quick pass has paid for its trial
 TRIED = 128  # images at the beginning of a run that are scored both ways
@@ -87,11 +87,17 @@ def two_step_scorer(model: Classifier, images: Tensor) -> TwoStepScorer | None:
     if not images.is_cuda or not isinstance(model, nn.Module):
         return None
     try:
-        quick = copy.deepcopy(model).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        scorer = TwoStepScorer(model, in_tf32(quick), images)
+        scorer = TwoStepScorer(model, Padded(in_tf32(copied(model))), images)
     except Exception:  # noqa: BLE001 - models are other people's code: some cannot be copied, some answer in other shapes
         return None
     return scorer if scorer.share_close <= MOST_TWICE else None
+
+
+def copied(model: nn.Module) -> nn.Module:
+    """The model in the order of memory that suits the device, without its fast and its exact version."""
+    left_out = {id(getattr(model, name, None)): None for name in ("fast", "exact")}
+    copy: nn.Module = deepcopy(model, left_out).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return copy
 
 
 def in_tf32(net: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:

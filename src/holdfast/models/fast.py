@@ -307,9 +307,10 @@ def folded(net: nn.Module) -> nn.Module:
     from torch.fx.experimental.optimization import fuse
 
     try:
-        fused: GraphModule = fuse(net)
+        fused = fuse(net)
     except Exception:  # noqa: BLE001 - models are other people's code, and many take turns a trace cannot
         return net
+    assert isinstance(fused, GraphModule), "a traced network"
     for node in fused.graph.nodes:
         node.type = None  # an annotation that is text, as they all are in many files, cannot be pickled
     fused.recompile()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from holdfast.core.registry import registry
+from holdfast.core.types import FastVersion
 from holdfast.engine import jobs, two_step
 from holdfast.engine.evaluate import evaluate
 from holdfast.engine.measure import MeasureSettings, measure
@@ -123,6 +124,47 @@ def test_no_batch_is_wider_than_fits() -> None:
 
 def test_on_a_cpu_the_model_itself_scores() -> None:
     assert two_step_scorer(linear(), images_of(4)) is None
+
+
+def test_the_copy_that_answers_in_tf32_has_no_other_versions_of_the_model() -> None:
+    class Held:
+        """What cannot be copied, as a recording cannot."""
+
+        def __deepcopy__(self, memo: object) -> None:
+            raise RuntimeError("a graph has one owner")
+
+    model = linear()
+    model.fast = model.exact = Held()  # type: ignore[assignment]
+    made = two_step.copied(model)
+    assert isinstance(made, TorchClassifier)
+    assert made.fast is made.exact is None
+    torch.testing.assert_close(made(images_of(3)), model(images_of(3)))
+
+
+def test_an_attack_is_scored_in_two_steps_only_with_a_fast_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    loader = jobs.ModelLoader(torch.device("cpu"))
+    scenario = registry.scenario("fashion-mnist-2k+pgd-linf:steps=3")
+    job = loader.job(registry.bind("model", "fashion-standard"), scenario, jobs.RunOptions(samples=600))
+    monkeypatch.setattr(loader, "device", torch.device("cuda"))
+    monkeypatch.setattr(loader, "_first_images", lambda _: images_of(4))
+    monkeypatch.setattr(jobs, "two_step_scorer", lambda *_: TwoStepScorer(linear(), linear(), images_of(4)))
+    assert loader.scorer(job, "auto") is None
+    assert "logits" not in job.notes
+    job.model.fast = FastVersion  # type: ignore[assignment]
+    assert loader.scorer(job, "auto") is not None
+    assert job.notes["logits"].startswith("TF32")
+    assert loader.scorer(job, "exact") is None
+    job.model.fast = None
+    fast = type("Fast", (FastVersion,), {})()
+    monkeypatch.setattr(loader.fast, "version", lambda *_: fast)
+    monkeypatch.setattr(loader.fast, "exact", lambda _: None)
+    loader.make_fast(job, "auto", 64, lambda _: None)
+    assert fast.scores is not None
+    monkeypatch.setattr(jobs, "two_step_scorer", lambda *_: None)
+    loader.scorers.clear()
+    loader.make_fast(job, "auto", 64, lambda _: None)
+    assert fast.scores is None, "it is not to keep those of another job"
+    job.model.fast = None
 
 
 def test_a_run_counts_both_passes_and_says_how_it_was_scored(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
