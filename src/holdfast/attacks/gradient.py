@@ -17,7 +17,7 @@ from holdfast.attacks.attack import Attack, LoopResult, verify_success
 from holdfast.attacks.minimal import STRETCHES, SmallestPoints
 from holdfast.attacks.objectives import Objective
 from holdfast.attacks.replay import steps_per_round
-from holdfast.attacks.shapes import mean_tensor
+from holdfast.attacks.shapes import largest, mean_tensor
 from holdfast.attacks.steps import Point, State, Step
 from holdfast.attacks.success import is_within, is_wrong
 from holdfast.attacks.threat import Scene, Threat
@@ -192,7 +192,7 @@ class _GradientLoop:
             samples.backwards = samples.backwards + attack.draws * aimed.passes_per_gradient(loss) * counted
             gradient = gradient.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
             # an objective may end where the sample is broken, as a capped margin does: only before that is zero a sign
-            is_zero = (gradient.flatten(1).abs().amax(dim=1) == 0) & counted & ~wrong
+            is_zero = (largest(gradient) == 0) & counted & ~wrong
             samples.zero_gradients = samples.zero_gradients + is_zero
             here, taken, best = samples.variable, samples.taken, samples.best
             point = Point(attack.threat, samples.scene, here, gradient, loss, wrong, taken, best, samples.best_value)

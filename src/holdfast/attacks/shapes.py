@@ -18,6 +18,12 @@ def length(samples: Tensor) -> Tensor:
     return samples.flatten(1).square().sum(dim=1).sqrt()
 
 
+def largest(samples: Tensor) -> Tensor:
+    """The largest entry of each sample by size, NaN where there is one: read once, in whatever order they lie."""
+    size: Tensor = torch.linalg.vector_norm(samples, ord=torch.inf, dim=tuple(range(1, samples.dim())))
+    return size
+
+
 def parts_of(rows: Tensor, width: int) -> list[Tensor]:
     """Indices in parts of at most so many; none where there are none, so that no model meets an empty batch."""
     return [rows[i : i + width] for i in range(0, len(rows), width)]

@@ -245,10 +245,11 @@ class _ScaleDown(torch.autograd.Function):
         scaling: Scaling = ctx.scaling
         assert scaling.factor is not None, "the logits come before the images"
         assert scaling.usable is not None
-        finite = gradient.flatten(1).isfinite().all(dim=1)
-        scaling.out_of_range.add_((scaling.usable & ~finite).sum())
+        largest = torch.linalg.vector_norm(gradient, ord=torch.inf, dim=tuple(range(1, gradient.dim())))
+        scaling.out_of_range.add_((scaling.usable & ~largest.isfinite()).sum())
         factor = scaling.factor.reshape(-1, *(1,) * (gradient.dim() - 1))
-        return gradient.float() / factor, None
+        unscaled = torch.empty(gradient.shape, device=gradient.device)  # in the order of the images, not of the network
+        return torch.div(gradient, factor, out=unscaled), None
 
 
 def in_float16(net: nn.Module, first: str) -> nn.Module:

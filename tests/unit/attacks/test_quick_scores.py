@@ -18,7 +18,7 @@ from holdfast.models import TorchClassifier, wrap
 N = 60
 
 
-class Rough(FastVersion):
+class Rounding(FastVersion):
     """The model with its logits rounded, and perhaps with scores that are rounded less."""
 
     def __init__(self, model: TorchClassifier, step: float) -> None:
@@ -79,7 +79,7 @@ def _few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
 @given(step=st.floats(1e-3, 0.05), seed=st.integers(0, 50), text=st.sampled_from(["pgd-linf", "apgd-ce-l2"]))
 def test_what_the_model_would_have_found_is_found(step: float, seed: int, text: str) -> None:
     model = curved()
-    model.fast = fast = Rough(model, 4 * step)
+    model.fast = fast = Rounding(model, 4 * step)
     text = f"{text}:radius={0.02 if 'linf' in text else 0.1},steps=5"
     plain, asked = attacked(model, text, seed)
     fast.scores, fast.score_error = lambda images: rounded(model(images), step), 2 * step
@@ -92,7 +92,7 @@ def test_what_the_model_would_have_found_is_found(step: float, seed: int, text: 
 
 def test_the_model_itself_is_not_asked_about_what_is_clear() -> None:
     model = curved()
-    model.fast = fast = Rough(model, 1e-4)
+    model.fast = fast = Rounding(model, 1e-4)
     _, asked = attacked(model, "pgd-linf:radius=1e-4,steps=3", 3)
     fast.scores, fast.score_error = model, 1e-4
     made, asked_less = attacked(model, "pgd-linf:radius=1e-4,steps=3", 3)
@@ -105,7 +105,7 @@ def test_the_model_itself_is_not_asked_about_what_is_clear() -> None:
 def test_few_are_asked_about_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asked_model, "MANY", N + 1)
     model = curved()
-    model.fast = fast = Rough(model, 1e-4)
+    model.fast = fast = Rounding(model, 1e-4)
 
     def never(images: Tensor) -> Tensor:
         raise AssertionError(f"{len(images)} are few")

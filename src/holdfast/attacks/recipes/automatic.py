@@ -9,6 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from holdfast.attacks.one_pass import Moves, moved_in_linf
 from holdfast.attacks.shapes import wide
 from holdfast.attacks.steps import Point, State, Step
 from holdfast.attacks.threat import Scene, Threat
@@ -46,30 +47,26 @@ class Automatic(Step):
         }
 
     def advance(self, point: Point, state: State) -> Tensor:
-        self._note(point, state)
+        better = self._note(point, state)
         stalled = self._stalled(point, state)
-        here, gradient = point.variable, point.gradient
-        if stalled.is_cuda or bool(stalled.any()):
-            state["length"] = torch.where(stalled, state["length"] / 2, state["length"])
-            back = wide(stalled, here)
-            here = torch.where(back, point.best, here)
-            gradient = torch.where(back, state["best gradient"], gradient)
-        ahead = point.project(here + wide(state["length"], here) * point.ascent(here, gradient))
-        carried = CARRIED * wide((point.taken > 0).to(here.dtype), here)
-        moved = point.project(here.lerp(ahead, 1 - carried).add_(carried * (here - state["before"])))
-        state["before"] = here
+        state["length"] = torch.where(stalled, state["length"] / 2, state["length"])
+        carried = CARRIED * (point.taken > 0).to(point.variable.dtype)
+        moves = moved_in_linf(
+            point, state, better, stalled, carried, lambda: _moved(point, state, better, stalled, carried)
+        )
+        moved, state["before"], state["best gradient"] = moves
         return moved
 
-    def _note(self, point: Point, state: State) -> None:
-        """Keeps the best gradient and counts the moves that rose."""
+    def _note(self, point: Point, state: State) -> Tensor:
+        """Counts the moves that rose; which samples are at the highest point so far."""
         moved = point.taken > 0
         state["rises"] = state["rises"] + (moved & (point.loss > state["last loss"]))
         state["since check"] = state["since check"] + moved
         state["last loss"] = point.loss
         better = point.loss > state["highest"]
         state["highest"] = torch.maximum(point.loss, state["highest"])
-        state["best gradient"] = torch.where(wide(better, point.gradient), point.gradient, state["best gradient"])
         state["best at check"] = torch.where(moved, state["best at check"], state["highest"])
+        return better
 
     def _stalled(self, point: Point, state: State) -> Tensor:  # noqa: ARG002
         """Which samples are at a checkpoint and should halve their step; resets the count of all at a checkpoint."""
@@ -84,6 +81,19 @@ class Automatic(Step):
         for count in ("rises", "since check"):
             state[count] = torch.where(due, torch.zeros_like(state[count]), state[count])
         return stalled
+
+
+def _moved(point: Point, state: State, better: Tensor, stalled: Tensor, carried: Tensor) -> Moves:
+    """Where the step leads, where it began, and the gradient at the best point: operation by operation."""
+    here, gradient = point.variable, point.gradient
+    best_gradient = torch.where(wide(better, gradient), gradient, state["best gradient"])
+    if stalled.is_cuda or bool(stalled.any()):
+        back = wide(stalled, here)
+        here, gradient = torch.where(back, point.best, here), torch.where(back, best_gradient, gradient)
+    ahead = point.project(here + wide(state["length"], here) * point.ascent(here, gradient))
+    share = wide(carried, here)
+    moved = point.project(here.lerp(ahead, 1 - share).add_(share * (here - state["before"])))
+    return moved, here, best_gradient
 
 
 SPARSER, FEWER, SHORTER, SHORTEST = 0.95, 1.5, 1.5, 10.0

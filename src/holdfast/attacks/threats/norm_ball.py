@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from holdfast.attacks.shapes import wide
+from holdfast.attacks.shapes import largest, wide
 from holdfast.attacks.threat import Scene, Threat
 from holdfast.core.noise import Noise
 
@@ -68,7 +68,7 @@ class Linf(Ball):
     allowed: ClassVar[str] = "every pixel may move by `radius`"
 
     def norm(self, change: Tensor) -> Tensor:
-        return change.flatten(1).abs().amax(dim=1)
+        return largest(change)
 
     def nearest(self, change: Tensor, radius: Tensor, low: Tensor, high: Tensor) -> Tensor:
         reach = wide(radius, change)
