@@ -163,12 +163,23 @@ class AskedModel:
         padded.free[count:] = padded.done[count:] = True
         return padded
 
-    def advanced(self, samples: Samples, steps: Callable[[Samples], None], *, gradients: bool) -> Samples:
-        """The samples a round of steps further, from a CUDA graph where the model has its steps recorded."""
+    def advanced(
+        self,
+        samples: Samples,
+        steps: Callable[[Samples], None],
+        unrecorded: Callable[[Samples], None] | None = None,
+        *,
+        gradients: bool,
+    ) -> Samples:
+        """The samples a round of steps further, from a CUDA graph where the model has its steps recorded.
+
+        `unrecorded`: what is done in place of the steps where they are not recorded.
+        """
+        plain = unrecorded or steps
         if self.fast is not None:
             self.fast.improve(len(samples), gradients=gradients)
         replays = None if self.attack.threat.reads_values else self.replays
         if replays is not None:
-            return replays.advanced(samples, replace(self.attack, radius=0.0), steps)
-        steps(samples)
+            return replays.advanced(samples, replace(self.attack, radius=0.0), steps, plain)
+        plain(samples)
         return samples

@@ -128,6 +128,7 @@ class _GradientLoop:
 
     def __init__(self, attack: GradientAttack, active: ActiveSet) -> None:
         self.attack, self.active, self.model = attack, active, active.model
+        self.left = 0  # passes of the sample that has most before it
         self.smallest = SmallestPoints(attack, active) if attack.keep == "smallest" else None
 
     def run(self) -> LoopResult:
@@ -135,7 +136,8 @@ class _GradientLoop:
         if not active.is_resumed:
             self._begin()
         while (samples := active.refill(self._started)) is not None:
-            samples = active.samples = self.model.advanced(samples, self._steps, gradients=True)
+            self.left = active.round_steps if active.round_steps == 1 else int(self._passes_left(samples).max())
+            samples = active.samples = self.model.advanced(samples, self._steps, self._last_steps, gradients=True)
             if self.smallest is not None:
                 self.smallest.record(samples)
             active.retire(samples)
@@ -173,15 +175,25 @@ class _GradientLoop:
             samples.targets = active.extra["ranked"][index, run // attack.restarts]
         return samples
 
+    def _passes_left(self, samples: Samples) -> Tensor:
+        return (self.attack.steps + 1 - samples.taken).masked_fill(samples.free, 0)
+
     def _steps(self, samples: Samples) -> None:
         for _ in range(self.active.round_steps):
             self._step(samples)
 
-    def _step(self, samples: Samples) -> None:
+    def _last_steps(self, samples: Samples) -> None:
+        """The round without the steps that no sample has left; only the last of all needs no gradient."""
+        for number in range(min(self.active.round_steps, self.left)):
+            self._step(samples, ends=number + 1 == self.left)
+
+    def _step(self, samples: Samples, *, ends: bool = False) -> None:
         """One pass through the model for all samples: keep the best, mark those that are done, move on."""
         attack = self.attack
         last = samples.taken >= attack.steps
-        moving = self.active.round_steps > 1 or not bool((last | samples.done).all())
+        if self.active.round_steps == 1:
+            ends = bool((last | samples.done).all())
+        moving = not ends
         loss, alone, gradient, logits = self._pass(samples, moving)
         wrong = is_wrong(logits, samples.labels)
         counted = ~samples.free & (samples.taken <= attack.steps)

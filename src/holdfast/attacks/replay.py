@@ -107,8 +107,10 @@ class Replays:
         self.recordings: dict[Hashable, Replay | None] = {}
         self.refused: list[str] = []
 
-    def advanced(self, samples: Samples, what: Hashable, steps: Callable[[Samples], None]) -> Samples:
-        """The samples some steps later, from a recording where there is one."""
+    def advanced(
+        self, samples: Samples, what: Hashable, steps: Callable[[Samples], None], plain: Callable[[Samples], None]
+    ) -> Samples:
+        """The samples some steps later, from a recording where there is one; else `plain` takes them there."""
         key = (what, len(samples), tuple(samples.images.shape[1:]))
         rounds = self.rounds.setdefault(key, Rounds())
         if rounds.count >= (TRIED if self.recorded else 1) and key not in self.recordings:
@@ -117,7 +119,7 @@ class Replays:
             )
         replay = self.recordings.get(key)
         if replay is None:
-            self._run_plain(samples, steps, rounds)
+            self._run_plain(samples, plain, rounds)
             return samples
         if replay.samples is not samples:
             replay.load(samples)

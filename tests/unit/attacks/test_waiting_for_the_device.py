@@ -66,7 +66,7 @@ def counted(text: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Counter[str], i
     monkeypatch.setattr(search._SearchLoop, "__init__", begun)
     monkeypatch.setattr(search._SearchLoop, "block", watched(search._SearchLoop.block))
     monkeypatch.setattr(search._SearchLoop, "draw", watched(search._SearchLoop.draw))
-    monkeypatch.setattr(gradient._GradientLoop, "_steps", watched(gradient._GradientLoop._steps))
+    monkeypatch.setattr(gradient._GradientLoop, "_last_steps", watched(gradient._GradientLoop._last_steps))
     monkeypatch.setattr(ActiveSet, "retire", retired)
     attack = registry.build(registry.bind("attack", text))
     assert isinstance(attack, Attack)
@@ -98,3 +98,27 @@ def test_steps_ask_nothing_and_a_round_once_who_is_done(text: str, monkeypatch: 
     assert rounds > 2
     assert asked["steps"] == 0
     assert asked["retire"] == rounds
+
+
+@pytest.mark.parametrize(("round_steps", "text"), [(6, "pgd-linf:steps=20"), (4, "apgd-t-linf:steps=7,targets=2")])
+def test_the_last_round_has_no_step_too_many(round_steps: int, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results are those of steps one by one, and so are the passes: the last point is scored without a gradient."""
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 8), torch.nn.Tanh(), torch.nn.Linear(8, 4))
+    model, images = wrap(net, name="curved", classes=4, channels=3), torch.rand(5, 3, 2, 2)
+    batch = Batch(images, model(images).argmax(1), tuple("abcde"))
+    attack = registry.build(registry.bind("attack", f"{text},radius=0.001"))
+    assert isinstance(attack, Attack)
+    asked: list[bool] = []
+    net.register_forward_pre_hook(lambda _, given: asked.append(given[0].requires_grad))
+    made = []
+    for steps in (1, round_steps):
+        monkeypatch.setattr(gradient, "steps_per_round", lambda *_, steps=steps: steps)
+        asked.clear()
+        changed = attack(model, batch, Noise.of(0, batch.ids), width=5)
+        made.append((Counter(asked), changed))
+    (one_by_one, alone), (in_rounds, together) = made
+    assert in_rounds == one_by_one
+    assert torch.equal(together.images, alone.images)
+    assert torch.equal(together.backwards, alone.backwards)
+    assert torch.equal(together.forwards, alone.forwards)
