@@ -5,7 +5,7 @@
 
 `scripts/findings_rows.py` makes the rows. With --with-shipped a store need not hold every run: models keep the scores
 under attack that came with holdfast, each of which names its run, and the page says how many. The claims and the rules
-that decide them are in `findings_claims.py`. No torch, weights or images are needed.
+that decide them are in files that `findings_claims.py` names. No torch, weights or images are needed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from findings_claims import CLAIMS, FAILS, HOLDS, OF_TABLES, UNKNOWN, Finding
+from findings_claims import CLAIMS, OF_TABLES
 from findings_measured import FEWEST, Measured, add_shipped, measured
+from findings_rules import FAILS, HOLDS, UNKNOWN, Finding
 
 from holdfast.boards.provenance import with_stored_names
 from holdfast.core.errors import HoldfastError

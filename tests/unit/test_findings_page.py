@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,20 +18,25 @@ from holdfast.core.intervals import wilson
 from holdfast.engine.evaluate import evaluate
 from holdfast.store import Store
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "findings_claims.py"
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+HOMES = ("claims", "rules", "measured", "oodrobustbench", "testbed", "agreement", "multi")
+
+
+class Findings:
+    """Whatever the scripts of the page define, from the first that has it."""
+
+    def __init__(self) -> None:
+        self.modules = {name: importlib.import_module(f"findings_{name}") for name in HOMES}
+
+    def __getattr__(self, name: str) -> Any:
+        return next(getattr(module, name) for module in self.modules.values() if hasattr(module, name))
 
 
 @pytest.fixture(scope="module")
-def findings() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("findings_claims", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["findings_claims"] = module
-    if str(SCRIPT.parent) not in sys.path:
-        sys.path.append(str(SCRIPT.parent))  # where a script finds its neighbours
-    spec.loader.exec_module(module)
-    return module
+def findings() -> Any:
+    if str(SCRIPTS) not in sys.path:
+        sys.path.append(str(SCRIPTS))  # where a script finds its neighbours
+    return Findings()
 
 
 def line(scenario: str, right: int, *, threats: tuple[str, ...], trained_on: str) -> Any:
@@ -42,7 +50,7 @@ def line(scenario: str, right: int, *, threats: tuple[str, ...], trained_on: str
     return SimpleNamespace(footer=footer, accuracy=wilson(right, 1000))
 
 
-def data(findings: ModuleType, count: int, cells: dict[str, Any], trained_on: str = "d", threat: bool = False) -> Any:
+def data(findings: Any, count: int, cells: dict[str, Any], trained_on: str = "d", threat: bool = False) -> Any:
     """Models whose accuracy under each scenario is a function of their number."""
     made = findings.Measured(None)
     threats = ("mm5-linf:radius=8/255",) if threat else ()
@@ -54,7 +62,7 @@ def data(findings: ModuleType, count: int, cells: dict[str, Any], trained_on: st
     return made
 
 
-def test_lines_hold_where_most_corruptions_follow_the_clean_accuracy(findings: ModuleType) -> None:
+def test_lines_hold_where_most_corruptions_follow_the_clean_accuracy(findings: Any) -> None:
     cells = {
         "d": lambda i: 600 + 30 * i,
         "d+fog:severity=1": lambda i: 500 + 30 * i,
@@ -69,7 +77,7 @@ def test_lines_hold_where_most_corruptions_follow_the_clean_accuracy(findings: M
     assert findings.accuracy_lines(data(findings, 10, flat, threat=True)).verdict == "does not hold"
 
 
-def test_lines_of_means_are_judged_by_their_own_r2_and_stand_beside_the_printed_ones(findings: ModuleType) -> None:
+def test_lines_of_means_are_judged_by_their_own_r2_and_stand_beside_the_printed_ones(findings: Any) -> None:
     attack = "mm5-linf:radius=8/255"
     cells = {
         "d": lambda i: 600 + 30 * i,
@@ -93,13 +101,13 @@ def test_lines_of_means_are_judged_by_their_own_r2_and_stand_beside_the_printed_
     assert findings.mean_robustness_line(data(findings, 10, cells)).verdict == "cannot be told here"
 
 
-def test_severities_of_a_corruption_are_averaged(findings: ModuleType) -> None:
+def test_severities_of_a_corruption_are_averaged(findings: Any) -> None:
     made = data(findings, 1, {"d+fog:severity=1": lambda _: 800, "d+fog:severity=5": lambda _: 400})
     assert made.under("m0", "fog") == pytest.approx(0.6)
     assert made.under("m0", "fog", "mm5-linf") is None
 
 
-def test_unseen_threats_are_judged_on_adversarial_models_alone(findings: ModuleType) -> None:
+def test_unseen_threats_are_judged_on_adversarial_models_alone(findings: Any) -> None:
     cells = {"d+mm5-linf:radius=8/255": lambda i: 300 + 20 * i, "d+stadv:radius=0.05": lambda i: 200 + 30 * (-1) ** i}
     assert findings.unseen_threats(data(findings, 10, cells)).verdict == "cannot be told here"
     found = findings.unseen_threats(data(findings, 10, cells, threat=True))
@@ -108,7 +116,7 @@ def test_unseen_threats_are_judged_on_adversarial_models_alone(findings: ModuleT
     assert findings.unseen_threats(data(findings, 10, cells, threat=True)).verdict == "does not hold"
 
 
-def test_a_drop_is_counted_from_the_attack_without_the_shift(findings: ModuleType) -> None:
+def test_a_drop_is_counted_from_the_attack_without_the_shift(findings: Any) -> None:
     attack = "mm5-linf:radius=8/255"
     cells = {f"d+{attack}": lambda _: 500, f"d+fog:severity=3+{attack}": lambda i: 300 + i}
     found = findings.robustness_degrades(data(findings, 4, cells, threat=True))
@@ -116,14 +124,14 @@ def test_a_drop_is_counted_from_the_attack_without_the_shift(findings: ModuleTyp
     assert found.ours.startswith("by 19.9 points") or found.ours.startswith("by 19.8 points")
 
 
-def test_one_model_far_below_the_others_is_a_catastrophe(findings: ModuleType) -> None:
+def test_one_model_far_below_the_others_is_a_catastrophe(findings: Any) -> None:
     cells = {"d": lambda _: 800, "d+shot-noise:severity=1": lambda i: 750 if i else 300}
     assert findings.noise_catastrophe(data(findings, 12, cells)).verdict == "holds"
     cells["d+shot-noise:severity=1"] = lambda _: 400
     assert findings.noise_catastrophe(data(findings, 12, cells)).verdict == "does not hold"
 
 
-def test_the_upper_limit_is_where_the_line_meets_full_robustness(findings: ModuleType) -> None:
+def test_the_upper_limit_is_where_the_line_meets_full_robustness(findings: Any) -> None:
     """Half of what is gained under the seen attack is gained under unseen ones: 0.1 + 0.5 of it, 60 % at most."""
     cells = {"d+mm5-linf:radius=8/255": lambda i: 200 + 20 * i, "d+stadv:radius=0.05": lambda i: 200 + 10 * i}
     found = findings.upper_limits(data(findings, 10, cells, threat=True))
@@ -132,20 +140,20 @@ def test_the_upper_limit_is_where_the_line_meets_full_robustness(findings: Modul
     assert findings.upper_limits(data(findings, 7, cells, threat=True)).verdict == "cannot be told here"
 
 
-def test_a_model_off_the_line_of_the_others_is_told_by_how_far(findings: ModuleType) -> None:
+def test_a_model_off_the_line_of_the_others_is_told_by_how_far(findings: Any) -> None:
     cells = {"d": lambda i: 600 + 30 * i, "d+fog:severity=1": lambda i: 600 + 30 * i - (100 if i == 4 else 0)}
     made = data(findings, 10, cells)
     above = findings.off_the_line(made, ["m4", "absent"])
     assert above == {"m4": pytest.approx(-0.1, abs=1e-6)}
 
 
-def test_agreement_counts_samples_of_both_runs(findings: ModuleType) -> None:
+def test_agreement_counts_samples_of_both_runs(findings: Any) -> None:
     one = SimpleNamespace(ids=("a", "b", "c"), predictions=np.array([1, 2, 3]))
     other = SimpleNamespace(ids=("c", "b", "x"), predictions=np.array([3, 0, 9]))
     assert findings.agreement(one, other) == 0.5
 
 
-def test_a_group_is_the_norm_of_a_single_ball_threat(findings: ModuleType) -> None:
+def test_a_group_is_the_norm_of_a_single_ball_threat(findings: Any) -> None:
     made = findings.Measured(None)
     for name, threats, trained_on in (
         ("linf", ("pgd-linf:radius=8/255",), "d"),
@@ -162,7 +170,7 @@ def test_a_group_is_the_norm_of_a_single_ball_threat(findings: ModuleType) -> No
     assert groups[3:] == ["several threats", *["corruptions in training"] * 2, "standard training"]
 
 
-def test_means_over_corruptions_and_attacks_need_all_of_them(findings: ModuleType) -> None:
+def test_means_over_corruptions_and_attacks_need_all_of_them(findings: Any) -> None:
     cells = {"d+fog:severity=1": lambda _: 600, "d+fog:severity=2": lambda _: 400, "d+snow:severity=1": lambda _: 900}
     made = data(findings, 2, cells | {"d+stadv:radius=0.05": lambda _: 300})
     assert made.corrupted("m0") == pytest.approx(0.7)  # each corruption counts once: (0.5 + 0.9) / 2
@@ -172,7 +180,7 @@ def test_means_over_corruptions_and_attacks_need_all_of_them(findings: ModuleTyp
     assert made.unseen("m1") is None
 
 
-def test_effective_robustness_of_norms_is_their_distance_from_the_standard_line(findings: ModuleType) -> None:
+def test_effective_robustness_of_norms_is_their_distance_from_the_standard_line(findings: Any) -> None:
     cells = {"d": lambda i: 600 + 30 * i, "d+fog:severity=1": lambda i: 600 + 30 * i}
     made = data(findings, 10, cells)
     for name, norm, fog in (("a", "linf", 640), ("b", "linf", 660), ("c", "l2", 720), ("e", "l2", 720)):
@@ -186,11 +194,11 @@ def test_effective_robustness_of_norms_is_their_distance_from_the_standard_line(
     assert found.verdict == "holds"
 
 
-def epoch(epochs: ModuleType, by: str, accuracy: float, *, seed: int, first: int = 5, method: str = "irm") -> Any:
+def epoch(epochs: Any, by: str, accuracy: float, *, seed: int, first: int = 5, method: str = "irm") -> Any:
     return epochs.ChosenEpoch(method, "1-cgo", seed, first, by, 7, accuracy)
 
 
-def test_a_difference_between_chosen_epochs_pairs_those_of_one_training(findings: ModuleType) -> None:
+def test_a_difference_between_chosen_epochs_pairs_those_of_one_training(findings: Any) -> None:
     from importlib import import_module
 
     epochs = import_module("findings_epochs")
@@ -221,7 +229,7 @@ def test_a_difference_between_chosen_epochs_pairs_those_of_one_training(findings
     ],
 )
 def test_chosen_epochs_are_judged_by_their_interval(
-    findings: ModuleType, monkeypatch: pytest.MonkeyPatch, gains: tuple[float, ...], verdict: str
+    findings: Any, monkeypatch: pytest.MonkeyPatch, gains: tuple[float, ...], verdict: str
 ) -> None:
     from importlib import import_module
 
@@ -232,19 +240,19 @@ def test_chosen_epochs_are_judged_by_their_interval(
         for by in ("agreement", "accuracy")
         for first in (5, 1)
     ]
-    monkeypatch.setattr(findings, "read_epochs", lambda: made)
+    monkeypatch.setattr(findings.modules["agreement"], "read_epochs", lambda: made)
     found = findings.chosen_epochs("irm", findings.Measured(None))
     assert found.verdict == verdict
     assert "over 3 trainings" in found.ours
     assert found.theirs == "by +4.1 points on average, +7.6 at most"  # its Table 1, IRM under 1-CGO
-    monkeypatch.setattr(findings, "read_epochs", lambda: made[:4])
+    monkeypatch.setattr(findings.modules["agreement"], "read_epochs", lambda: made[:4])
     assert findings.chosen_epochs("irm", findings.Measured(None)).verdict == "cannot be told here"
 
 
-def test_the_page_has_the_rows_of_its_tables(findings: ModuleType) -> None:
+def test_the_page_has_the_rows_of_its_tables(findings: Any) -> None:
     from importlib import import_module
 
-    page = (SCRIPT.parents[1] / "docs" / "findings.md").read_text(encoding="utf-8")
+    page = (SCRIPTS.parent / "docs" / "findings.md").read_text(encoding="utf-8")
     assert import_module("make_findings").with_tables(page) == page
 
 
@@ -267,21 +275,23 @@ def digits(shifted: Any) -> Any:
 
 
 def test_models_lie_on_one_plane_where_both_sources_explain_them(
-    findings: ModuleType, monkeypatch: pytest.MonkeyPatch
+    findings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(findings, "read_planes", lambda: digits(lambda one, other, _: 0.7 * one + 0.4 * other - 0.5))
+    monkeypatch.setattr(
+        findings.modules["multi"], "read_planes", lambda: digits(lambda one, other, _: 0.7 * one + 0.4 * other - 0.5)
+    )
     found = findings.planes(findings.Measured(None))
     assert found.verdict == "holds"
     assert found.ours.startswith("1 of 1 shifted sets; errors 0.0 points on the plane")
     assert "median R² 1.00" in found.ours
     noise = digits(lambda one, _, draws: one + draws.normal(0, 0.05))
-    monkeypatch.setattr(findings, "read_planes", lambda: noise)
+    monkeypatch.setattr(findings.modules["multi"], "read_planes", lambda: noise)
     assert findings.planes(findings.Measured(None)).verdict == "does not hold", "one source explains it alone"
-    monkeypatch.setattr(findings, "read_planes", lambda: None)
+    monkeypatch.setattr(findings.modules["multi"], "read_planes", lambda: None)
     assert findings.planes(findings.Measured(None)).verdict == "cannot be told here"
 
 
-def test_a_group_left_out_is_predicted_by_the_others(findings: ModuleType) -> None:
+def test_a_group_left_out_is_predicted_by_the_others(findings: Any) -> None:
     """Of two groups of two models each the line through one misses the other by a logit."""
     from importlib import import_module
 
@@ -313,7 +323,7 @@ def test_a_group_left_out_is_predicted_by_the_others(findings: ModuleType) -> No
     ],
 )
 def test_agreement_over_ratios_counts_where_a_weak_model_is_put_above_the_defended(
-    findings: ModuleType,
+    findings: Any,
     monkeypatch: pytest.MonkeyPatch,
     agreement: dict[str, float],
     afr: dict[str, float],
@@ -328,29 +338,23 @@ def test_agreement_over_ratios_counts_where_a_weak_model_is_put_above_the_defend
         for radius in (2, 8)
         for ratio in (0.5, 1.0)
     ]
-    monkeypatch.setattr(findings, "read_curves", lambda: made)
+    monkeypatch.setattr(findings.modules["agreement"], "read_curves", lambda: made)
     found = findings.agreement_over_ratios(findings.Measured(None))
     assert found.verdict == verdict
     assert "up to 8/255 undefended not below the defended by PA at" in found.ours
     assert "of 4 points;" in found.ours
-    monkeypatch.setattr(findings, "read_curves", lambda: made[:4])
+    monkeypatch.setattr(findings.modules["agreement"], "read_curves", lambda: made[:4])
     assert findings.agreement_over_ratios(findings.Measured(None)).verdict == "cannot be told here"
 
 
-def test_printed_differences_are_those_of_table_1(findings: ModuleType) -> None:
-    from importlib import import_module
-
-    printed = import_module("findings_epochs").printed_differences("erm", ["1-cgo", "3-cgo"])
+def test_printed_differences_are_those_of_table_1(findings: Any) -> None:
+    printed = importlib.import_module("findings_epochs").printed_differences("erm", ["1-cgo", "3-cgo"])
     assert [round(100 * value, 1) for value in printed] == [9.5, 10.2, 0.3, 2.2, 0.5, 16.6, 3.6, 9.7, 6.4, 6.7]
 
 
+@pytest.mark.usefixtures("findings")
 def test_models_are_dealt_once_each_to_processes_of_like_work() -> None:
-    path = SCRIPT.with_name("findings_rows.py")
-    spec = importlib.util.spec_from_file_location("findings_rows", path)
-    assert spec is not None
-    assert spec.loader is not None
-    rows = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(rows)
+    rows = importlib.import_module("findings_rows")
     hard, easy = [f"hard{i}" for i in range(7)], [f"easy{i}" for i in range(6)]
     dealt = rows.groups(hard, easy, 4)
     assert sorted(name for group in dealt for name in group) == sorted(hard + easy)
@@ -362,13 +366,29 @@ def test_models_are_dealt_once_each_to_processes_of_like_work() -> None:
     assert not set(found[0]) & set(found[1])
 
 
-def test_shipped_scores_stand_in_for_runs_that_the_store_lacks(findings: ModuleType, tmp_path: Path) -> None:
-    from importlib import import_module
+def test_a_terminated_script_leaves_no_process_behind(tmp_path: Path) -> None:
+    command = [sys.executable, SCRIPTS / "findings_rows.py", "--store", tmp_path / "store", "--processes", "1"]
+    running = subprocess.Popen([*command, "--device", "cpu"], stdout=subprocess.DEVNULL)
+    children = Path(f"/proc/{running.pid}/task/{running.pid}/children")
+    if not children.exists():
+        pytest.skip("this system does not list the children of a process")
+    deadline = time.monotonic() + 60
+    while not (begun := children.read_text().split()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    running.terminate()
+    assert running.wait(60) == 128 + signal.SIGTERM
+    assert begun
+    while any(Path("/proc", child).exists() for child in begun) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(Path("/proc", child).exists() for child in begun)
 
+
+@pytest.mark.usefixtures("findings")
+def test_shipped_scores_stand_in_for_runs_that_the_store_lacks(findings: Any, tmp_path: Path) -> None:
     store = Store(tmp_path)
     evaluate("fashion-standard", ["fashion-mnist-2k", "fashion-mnist-2k+fgsm"], store=store, samples=10, pictures=0)
     evaluate("fashion-noise", ["fashion-mnist-2k"], store=store, samples=10, pictures=0)
-    measured = import_module("findings_measured")
+    measured = importlib.import_module("findings_measured")
     data = measured.measured(store, "fashion-mnist-2k")
     (fgsm,) = data.of_kinds("attack")
     own = data.lines["fashion-standard"][fgsm]
