@@ -122,8 +122,7 @@ class AskedModel:
     def _without_the_sure(self, samples: Samples, chosen: Tensor) -> Tensor:
         """Those of the chosen samples that are not right for certain by the model's quick scores, where it has them."""
         assert self.fast is not None, "the model itself leaves nothing to confirm"
-        rows = chosen.nonzero().squeeze(1)
-        if self.fast.scores is None or len(rows) < MANY:
+        if self.fast.scores is None or len(rows := chosen.nonzero().squeeze(1)) < MANY:
             return chosen
         with torch.no_grad():
             logits = self.fast.scores(self.attack.threat.render(samples.scene.take(rows), samples.best[rows]))

@@ -4,7 +4,7 @@ The process fills the compiler's cache on disk; compiling the same network again
 a few seconds. Compiling in a thread would keep the interpreter and the device's queue from the work in front. Half of
 what a new process takes goes into importing the compiler, so one that has done so waits where it is likely to be
 needed (`prepare`): 30 s for a ResNet-50 on an H200 without it, 14 in a process that has compiled before. On a GPU a
-thread of this process imports it too, while the device is busy: taking over what is compiled then takes half as long.
+thread of this process imports it too, while the device is busy, so that nothing waits for that when it takes over.
 
 Such a process ends when the one that began it does, however that ends, or lets go of it: its input is then closed.
 """
@@ -109,13 +109,14 @@ def prepare(device: torch.device) -> None:
 
 def warm_up(device: torch.device) -> None:
     """Imports the compiler here, once the other process has compiled something small: that is then in the cache."""
-    small, last = _small(device), time.monotonic() + WAITING
-    while not small.is_cached and time.monotonic() < last and threading.main_thread().is_alive():
-        time.sleep(0.1)
-    if small.is_cached and threading.main_thread().is_alive():
-        if device.type == "cuda":
-            torch.cuda.set_device(small.images.device)  # of this thread; it has a number
-        small.compiled_here(quietly=False)
+    with contextlib.suppress(Exception):  # whatever is the matter, the compiler is imported later
+        small, last = _small(device), time.monotonic() + WAITING
+        while not small.is_cached and time.monotonic() < last and threading.main_thread().is_alive():
+            time.sleep(0.1)
+        if small.is_cached and threading.main_thread().is_alive():
+            if device.type == "cuda":
+                torch.cuda.set_device(small.images.device)  # of this thread; it has a number
+            small.compiled_here(quietly=False)
 
 
 def _taken(device: torch.device) -> Compiler:
