@@ -278,6 +278,25 @@ def test_a_run_that_takes_less_than_its_trial_stays_in_float32(deciding: Any) ->
     assert "too short to try" in deciding(Same, attack.replace("20", "40"), ahead=1_000_000, taken=0.5)[1]
 
 
+@pytest.mark.parametrize(("samples_per_second", "lengths"), [(1_000.0, [128]), (100_000.0, [128, 512])])
+def test_a_slow_network_is_timed_on_few_samples(
+    samples_per_second: float, lengths: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed: list[int] = []
+
+    def pace(_: object, images: Tensor) -> float:
+        timed.append(len(images))
+        return samples_per_second
+
+    monkeypatch.setattr(fast_versions, "pace", pace)
+    loader = ModelLoader(torch.device("cpu"))
+    scenario = registry.scenario("fashion-mnist-2k+pgd-linf")
+    job = loader.job(registry.bind("model", "fashion-standard"), scenario, RunOptions(samples=20))
+    for _ in range(2):
+        assert FastVersions._pace(loader.fast, job, 512) == samples_per_second
+    assert timed == lengths
+
+
 def test_a_network_that_waits_for_the_host_is_tried_where_its_seconds_are_worth_it(deciding: Any) -> None:
     """A trial of ten steps takes its 0.15 seconds however many passes a second the model makes."""
     there, attack = FastVersions(torch.device("cpu")), "pgd-linf:radius=1/255,steps=40"
