@@ -33,6 +33,10 @@ from holdfast.core.refs import digest
 
 CACHE = "TORCHINDUCTOR_CACHE_DIR"
 WAITING = 120.0  # seconds that a prepared process waits for a network
+HERE = (
+    30.0  # seconds to be saved before a network is compiled in the process that uses it: it holds that up for 15 to 25
+)
+UNREAD = 4  # exit code of a process that cannot read the network it was given
 LAST_SECONDS = 10.0  # a killed process has to give its memory on the device back
 Function = Callable[[Tensor], Tensor]
 _prepared: list[Compiler] = []  # at most one, which has not been given a network yet
@@ -135,6 +139,7 @@ class Compilation:
     def __init__(self, net: nn.Module, images: Tensor, *, gradients: bool) -> None:
         self.net, self.images, self.gradients = net, images, gradients
         self.error = ""
+        self.was_handed = True
         self._mark = cache_folder() / f"{_name(net, images, gradients)}.compiled"
         self._compiler: Compiler | None = None
 
@@ -158,7 +163,7 @@ class Compilation:
         except Exception as error:  # noqa: BLE001 - models are other people's code, and many cannot be pickled
             if compiler is not None:
                 compiler.cancel()
-            self.error = in_one_line(error)
+            self.error, self.was_handed = in_one_line(error), False
             return self
         compiler.give(handed)
         self._compiler = compiler
@@ -168,10 +173,15 @@ class Compilation:
     def is_over(self) -> bool:
         return self._compiler is None or self._compiler.is_over
 
-    def compiled(self) -> Function | None:
-        """What was compiled, taken from the cache; None, and an `error`, where there is nothing."""
-        if self._compiler is not None and self._compiler.process.wait() != 0:
-            self.error = self._compiler.last_words()
+    def compiled(self, saves: float) -> Function | None:
+        """What was compiled, taken from the cache; None, and an `error`, where there is nothing.
+
+        What no other process can read, as a class of a script, is compiled here if that `saves` seconds enough.
+        """
+        if self._compiler is not None and (code := self._compiler.process.wait()) != 0:
+            self.error, self.was_handed = self._compiler.last_words(), code != UNREAD
+        if not self.was_handed and saves > HERE:
+            self.error = ""
         return None if self.error else self.compiled_here()
 
     def compiled_here(self, *, quietly: bool = True) -> Function | None:
@@ -259,7 +269,11 @@ def in_one_line(error: Exception) -> str:
 
 def compile_file(handed: str, device: torch.device) -> None:
     """Compiles what another process handed over; that finds it in the cache."""
-    net, shape, gradients, precision = torch.load(handed, weights_only=False)
+    try:
+        net, shape, gradients, precision = torch.load(handed, weights_only=False)
+    except Exception as error:  # noqa: BLE001 - what loading runs is other people's code
+        sys.stderr.write(in_one_line(error))
+        sys.exit(UNREAD)
     torch.backends.cudnn.allow_tf32 = precision[0]
     torch.set_float32_matmul_precision(precision[1])
     torch.backends.cuda.enable_cudnn_sdp(precision[2])

@@ -13,6 +13,7 @@ Where it `records`, a loop may record its steps as CUDA graphs and keep them in 
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Callable
 from typing import Any, Literal
@@ -149,7 +150,7 @@ class FastModel(FastVersion):
     def _take_over(self, compilation: Compilation) -> None:
         """Uses what was compiled where it answers as before, and faster."""
         images, gradients = compilation.images, compilation.gradients
-        compiled = compilation.compiled()
+        compiled = compilation.compiled(math.inf if self.speed == "compile" else self._saves(gradients))
         if compiled is None:
             self.notes.append(f"not compiled: {compilation.error}")
             return

@@ -38,7 +38,7 @@ class Ready:
     def start(self) -> Ready:
         return self
 
-    def compiled(self) -> Callable[[Tensor], Tensor] | None:
+    def compiled(self, saves: float) -> Callable[[Tensor], Tensor] | None:
         return self.made
 
 
@@ -123,7 +123,7 @@ def test_a_network_that_cannot_be_handed_over_is_told() -> None:
     net.forward = lambda images: images.flatten(1)  # type: ignore[method-assign]
     begun = Compilation(net, torch.rand(2, 1, 8, 8), gradients=True).start()
     assert begun.is_over
-    assert begun.compiled() is None
+    assert begun.compiled(0.0) is None
     assert begun.error
 
 
@@ -161,7 +161,7 @@ def test_a_machine_that_begins_no_process_is_no_error(monkeypatch: pytest.Monkey
     monkeypatch.setattr(compiling.Compiler, "started", fails)
     compiling.prepare(torch.device("cpu"))
     begun = Compilation(nn.Flatten(), torch.rand(2, 1, 8, 8), gradients=False).start()
-    assert begun.compiled() is None
+    assert begun.compiled(0.0) is None
     assert "no more processes" in begun.error
 
 
@@ -183,9 +183,43 @@ def test_the_other_process_gives_its_last_words(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(Broken, "__module__", "test_compiling")
     monkeypatch.setitem(sys.modules, "test_compiling", sys.modules[__name__])
     begun = Compilation(Broken(), torch.rand(2, 1, 8, 8), gradients=False).start()
-    assert begun.compiled() is None
+    assert begun.compiled(0.0) is None
     assert "no such kernel" in begun.error
     assert not begun.is_cached
+
+
+def test_what_no_other_process_can_read_is_compiled_here_where_that_saves_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a network of a script or a notebook: its class has no file that another process could import."""
+    monkeypatch.setenv(CACHE, str(tmp_path))
+    monkeypatch.setattr(compiling, "_compiled", lambda net, *_, **__: net)
+    monkeypatch.setattr(Broken, "__module__", "notebook")
+    monkeypatch.setitem(sys.modules, "notebook", sys.modules[__name__])
+    with_a_function = nn.Flatten()
+    with_a_function.scale = lambda values: values  # type: ignore[assignment]
+    for net, why in ((Broken(), "notebook"), (with_a_function, "lambda")):
+        begun = Compilation(net, torch.rand(2, 1, 8, 8), gradients=False).start()
+        assert begun.compiled(compiling.HERE) is None
+        assert why in begun.error
+        assert begun.compiled(compiling.HERE + 1) is net
+        assert not begun.error
+
+
+def test_what_another_process_cannot_compile_is_not_tried_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = Compilation(nn.Flatten(), torch.rand(2, 1, 8, 8), gradients=False)
+    monkeypatch.setattr(begun, "_compiler", Ended())
+    assert begun.compiled(1e9) is None
+    assert begun.error == "no such kernel"
+
+
+class Ended:
+    """A process that could not compile what it was given."""
+
+    process = type("Process", (), {"wait": staticmethod(lambda: 1)})
+
+    def last_words(self) -> str:
+        return "no such kernel"
 
 
 def test_a_prepared_process_is_taken_and_only_once() -> None:
