@@ -15,6 +15,7 @@ from holdfast.attacks.steps import Point, State
 from holdfast.attacks.threats.norm_ball import Linf
 
 Moves = tuple[Tensor, Tensor, Tensor]  # where a step leads, where it began, and the gradient at the best point
+LEAST = 2**21  # entries of a batch: with fewer, importing Triton takes longer than the kernel saves
 _sound: dict[torch.device, bool] = {}  # whether the kernel gives what the operations give
 
 
@@ -24,7 +25,7 @@ def moved_in_linf(
     """What `plain` gives, from the kernel where it may be used. `carried`: the share of the last move that is kept."""
     images, here = point.scene.images, point.variable
     like = (images, here, point.gradient, point.best, state["best gradient"], state["before"])
-    if not here.is_cuda or type(point.threat) is not Linf or not all(map(_is_plain, like)):
+    if here.numel() < LEAST or not here.is_cuda or type(point.threat) is not Linf or not all(map(_is_plain, like)):
         return plain()
     is_sound = _sound.get(here.device)
     if is_sound is False or (is_sound is None and torch.cuda.is_current_stream_capturing()):

@@ -83,6 +83,7 @@ class OnGpu(torch.Tensor):
 def on_gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Moves, list[str]]]:
     """What a step makes, and which ways were taken, where the kernel does as it is told."""
     monkeypatch.setattr(one_pass, "_sound", {})
+    monkeypatch.setattr(one_pass, "LEAST", 0)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
 
     def step(kernel: Callable[..., Moves], threat: Ball | None = None) -> tuple[Moves, list[str]]:
@@ -158,8 +159,12 @@ def test_while_steps_are_recorded_nothing_is_compared(
     assert on_gpu(faithful)[1] == ["kernel"]
 
 
-def test_other_norms_and_cpus_take_the_operations(on_gpu: Callable[..., tuple[Moves, list[str]]]) -> None:
+def test_other_norms_few_images_and_cpus_take_the_operations(
+    on_gpu: Callable[..., tuple[Moves, list[str]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert on_gpu(faithful, L2())[1] == ["plain"]
+    monkeypatch.setattr(one_pass, "LEAST", 1000)
+    assert on_gpu(faithful)[1] == ["plain"]
     step, (point, state) = Automatic(20), drawn((2, 3, 8, 8), 1, "cpu")
     whole = step.fresh(Linf(), point.scene, point.variable) | state
     step.advance(point, whole)
