@@ -21,7 +21,15 @@ LONG = f"fashion-at-linf:epochs=6,{SMALL}"
 def start(folder: Path, *words: str, module: str = "holdfast", launcher: tuple[str, ...] = ()) -> subprocess.Popen[str]:
     command = [sys.executable, *(launcher or ("-m",)), *((module,) if not launcher else ("-m", module)), *words]
     env = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell in the background ignores it
+    )
 
 
 def finished(process: subprocess.Popen[str]) -> str:
