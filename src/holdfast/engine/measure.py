@@ -96,16 +96,13 @@ def measure(setting: MeasureSettings, shard: Shard, *, width: int) -> Measured:
     labels = torch.from_numpy(np.asarray(dataset.labels[index])).to(setting.device)
     batch = Batch(images if whole else images[kept], labels if whole else labels[kept], tuple(ids[i] for i in usable))
     changed = _through_changes(setting, batch, width)
+    attacked = any(ref.kind == "attack" for ref, _ in setting.changes)
     if setting.scorer is None or not len(batch):
         logits = final_logits(setting.model, changed.images, width)
     else:
-        logits, twice = setting.scorer(changed.images, width)
+        logits, twice = setting.scorer(changed.images, width, batch.labels if attacked else None)
         changed = changed.then(Changed(changed.images, forwards=twice.long()))
-    if (
-        setting.scorer is None
-        and setting.logit_cache is not None
-        and all(ref.kind != "attack" for ref, _ in setting.changes)
-    ):
+    if setting.scorer is None and setting.logit_cache is not None and not attacked:
         setting.logit_cache.keep(setting.key(len(setting.changes)), batch.ids, logits)
     return Measured(
         ids=ids,

@@ -5,6 +5,8 @@ two classes are closer than that. How far a lead may be off is measured on the m
 run, and in every shard on each sample that is scored twice. A lead below `SAFETY` times the largest error seen is
 decided in float32, so predictions are those of float32. A shard depends on nothing but itself and the run's first
 images, so a run that was killed and goes on has the rows of an undisturbed one.
+
+Under an attack every sample that comes out wrong is scored in float32 too: a success is never judged in less.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
+from holdfast.attacks.success import is_wrong
 from holdfast.core.types import Classifier
 from holdfast.engine.device import tf32
 from holdfast.models.lengths import Padded, padded
@@ -49,13 +52,14 @@ class TwoStepScorer:
             f"TF32, and float32 where two classes are closer than {SAFETY:g} times its largest error, {self.error:.2g}"
         )
 
-    def __call__(self, images: Tensor, width: int) -> tuple[Tensor, Tensor]:
-        """Logits, and which samples were scored twice."""
+    def __call__(self, images: Tensor, width: int, labels: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Logits, and which samples were scored twice: with `labels`, of attacked images, all that are wrong."""
         error = self.error
         with torch.no_grad():
             logits = torch.cat([self.quick(images[i : i + width]).float() for i in range(0, len(images), width)])
             twice = torch.zeros(len(images), dtype=torch.bool, device=images.device)
-            chosen = is_close(logits, error)
+            wrong = twice if labels is None else is_wrong(logits, labels)
+            chosen = is_close(logits, error) | wrong
             chosen[:ALWAYS] = True
             while len(rows := (chosen & ~twice).nonzero().squeeze(1)):
                 error = self._score_in_float32(images, logits, rows, error, min(TOGETHER, width))

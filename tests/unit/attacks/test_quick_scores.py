@@ -1,4 +1,4 @@
-"""Quick scores of a model settle what is clear; whatever they leave open the model itself decides."""
+"""Quick scores of a model decide what is clear; whatever they leave open the model itself decides."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from holdfast.attacks import asked_model
+from holdfast.attacks.active_set import ActiveSet
+from holdfast.attacks.asked_model import AskedModel
 from holdfast.attacks.attack import Attack
+from holdfast.attacks.gradient import GradientAttack
+from holdfast.attacks.objectives import margin
+from holdfast.attacks.steps import Steepest
+from holdfast.attacks.threats.balls import Linf
 from holdfast.core.noise import Noise
 from holdfast.core.registry import registry
 from holdfast.core.types import AttackResult, Batch, FastVersion
@@ -112,3 +118,54 @@ def test_few_are_asked_about_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     fast.scores, fast.score_error = never, 1e-4
     _, asked = attacked(model, "pgd-linf:radius=1e-4,steps=3", 3)
     assert asked >= N
+
+
+class Fixed(FastVersion):
+    """A fast version with an error of 0.1, whose quick scores see the label 0.4 further ahead than it is."""
+
+    error = 0.1
+    score_error = 0.5
+
+    def __init__(self, net: torch.nn.Module) -> None:
+        self.scores = lambda images: net(images) + torch.tensor([0.4, 0.0])
+
+    def __call__(self, images: Tensor) -> Tensor:
+        raise AssertionError(f"nobody asks about {len(images)} images")
+
+
+def two_numbers(*leads: float) -> tuple[AskedModel, ActiveSet]:
+    """A model whose logits are the two numbers of an image, and samples that the label, class 0, leads by so much."""
+    model = wrap(torch.nn.Flatten(), name="numbers", classes=2, channels=1)
+    model.fast = Fixed(model.net)
+    images = torch.tensor([[0.5 + lead / 2, 0.5 - lead / 2] for lead in leads]).view(-1, 1, 1, 2)
+    batch = Batch(images, torch.zeros(len(leads), dtype=torch.int64), tuple(map(str, range(len(leads)))))
+    attack = GradientAttack(Linf(), margin, Steepest(0.3), 3, radius=0.1)
+    active = ActiveSet(
+        AskedModel(model, attack), batch, Noise.of(0, batch.ids), torch.full((len(leads),), 0.1), 9, None, 1
+    )
+    return active.model, active
+
+
+@pytest.fixture
+def _one_is_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asked_model, "MANY", 1)
+
+
+@pytest.mark.usefixtures("_one_is_many")
+def test_who_is_attacked_again_allows_for_the_error_of_the_scores_too() -> None:
+    """Leads of 0.2, 0.35 and 0.6 show as 0.6, 0.75 and 1.0, and up to 3 x 0.1 + 0.5 may be close to the boundary."""
+    asked, active = two_numbers(0.2, 0.35, 0.6)
+    close = asked.close_to_boundary(active.result, active.batch, active.radius, 9)
+    assert close.tolist() == [0, 1]
+
+
+@pytest.mark.usefixtures("_one_is_many")
+def test_a_sample_that_came_near_is_confirmed_within_the_error_of_the_scores() -> None:
+    """Leads of -0.05 and 0.3 show as 0.35 and 0.7: the first may be wrong, the second is right for certain."""
+    asked, active = two_numbers(-0.05, 0.3)
+    index = torch.arange(2)
+    samples = active.new_samples(index, torch.zeros_like(index), active.scene(index, index), torch.zeros(2, 1, 1, 2))
+    samples.done, samples.near, samples.taken = torch.ones(2).bool(), torch.ones(2).bool(), torch.full((2,), 4)
+    asked.confirm(samples)
+    assert samples.broken.tolist() == [True, False]
+    assert samples.forwards.tolist() == [2, 1]

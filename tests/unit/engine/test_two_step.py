@@ -126,6 +126,42 @@ def test_on_a_cpu_the_model_itself_scores() -> None:
     assert two_step_scorer(linear(), images_of(4)) is None
 
 
+def test_an_attacked_image_that_comes_out_wrong_is_scored_by_the_model_itself() -> None:
+    model, images = linear(), images_of(200)
+    with torch.no_grad():
+        exact = model(images)
+    labels = exact.argmax(1)
+    labels[::3] = (labels[::3] + 1) % 5
+    scorer = TwoStepScorer(model, Rounded(model, 1e-3), images_of(64, 7))
+    logits, twice = scorer(images, 64, labels)
+    assert bool(twice[::3].all())
+    assert not bool(twice.all()), "what is right by a clear lead is left as it is"
+    torch.testing.assert_close(logits[::3], exact[::3])
+    assert not bool(scorer(images, 64)[1][::3].all()), "without an attack only a close lead counts"
+
+
+@pytest.mark.parametrize("change", ["pgd-linf:steps=1", "contrast:severity=3"])
+def test_only_under_an_attack_is_it_told_the_labels(change: str) -> None:
+    told: list[bool] = []
+
+    class Told(TwoStepScorer):
+        def __call__(self, images: Tensor, width: int, labels: Tensor | None = None) -> tuple[Tensor, Tensor]:
+            told.append(labels is not None)
+            return super().__call__(images, width, labels)
+
+    ref, data = (
+        registry.bind("dataset", "fashion-mnist-2k"),
+        registry.build(registry.bind("dataset", "fashion-mnist-2k")),
+    )
+    changed = registry.bind("attack" if "pgd" in change else "corruption", change)
+    model = wrap(nn.Sequential(nn.Flatten(), nn.Linear(784, 10)), name="linear", classes=10, channels=1)
+    scorer = Told(model, model, torch.rand(4, 1, 28, 28))
+    changes = ((changed, registry.build(changed)),)
+    setting = MeasureSettings(model, data, changes, 0, torch.device("cpu"), None, ref, scorer)
+    measure(setting, Shard(np.arange(8), data.images(range(8))), width=8)
+    assert told == ["pgd" in change]
+
+
 def test_the_copy_that_answers_in_tf32_has_no_other_versions_of_the_model() -> None:
     class Held:
         """What cannot be copied, as a recording cannot."""
