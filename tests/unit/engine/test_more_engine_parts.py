@@ -59,7 +59,8 @@ class Ones:
 def test_a_scorer_scores_what_could_be_read_and_is_not_asked_about_nothing(failed: tuple[int, ...]) -> None:
     lengths = []
 
-    def scorer(images: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    def scorer(images: Tensor, width: int, labels: Tensor | None) -> tuple[Tensor, Tensor]:
+        assert labels is None, "nothing attacked them"
         lengths.append(len(images))
         return torch.tensor([[0.0, 5.0]]).repeat(len(images), 1), torch.ones(len(images), dtype=torch.bool)
 
